@@ -1,0 +1,78 @@
+"""What every other part stands on: errors and notices, threads, the device, the start of a lesson.
+
+The number of threads is set here and nowhere else. Left unset on a small shared machine, two torch
+threads were seen to take up to eight times as long as one.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+PROJECT_FOLDER = Path(__file__).resolve().parent.parent
+
+
+class CourseError(ValueError):
+    """A mistake that the user can mend: the message gives the value, the rule and a remedy."""
+
+
+class CourseNotice(UserWarning):
+    """Something the user should know, though all goes on."""
+
+
+def notice(message: str) -> None:
+    """Tell the user one line, once a place, without stopping."""
+    warnings.warn(message, CourseNotice, stacklevel=3)
+
+
+def set_threads(threads: int | None = None) -> int:
+    """Set torch's threads and return their number: the argument, else COURSE_THREADS, else 1."""
+    import torch
+
+    wanted = threads if threads is not None else os.environ.get("COURSE_THREADS", "1")
+    available = os.cpu_count() or 1
+    if not str(wanted).isdecimal() or not 1 <= int(wanted) <= available:
+        raise CourseError(
+            f"threads={wanted} is not possible here; use a whole number from 1 to {available}"
+        )
+    torch.set_num_threads(int(wanted))
+    return int(wanted)
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """The device to compute on: the named one, else CUDA, else Apple's MPS, else the CPU."""
+    import torch
+
+    available = {"cpu": True}
+    if name != "cpu":  # a CPU run must not start CUDA
+        available["cuda"] = torch.cuda.is_available()
+        available["mps"] = torch.backends.mps.is_available()
+    if name is None:
+        return torch.device(next(d for d in ("cuda", "mps", "cpu") if available[d]))
+    kind = name.partition(":")[0]
+    if not available.get(kind):
+        usable = ", ".join(d for d, there in available.items() if there)
+        raise CourseError(f"device {name!r} is not available here; use one of: {usable}")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise CourseError(f"device {name!r} is not a device name; use e.g. cpu, cuda:0") from None
+
+
+def begin_lesson(number: str, seed: int = 0) -> None:
+    """Make a lesson repeatable: one thread, torch's seed, one figure style. Prints one line."""
+    import matplotlib.pyplot as plt
+    import torch
+
+    threads = set_threads()
+    torch.manual_seed(seed)
+    torch.set_printoptions(precision=3, sci_mode=False, linewidth=100)
+    plt.rcParams.update(
+        {"figure.dpi": 80, "figure.figsize": (6.4, 3.6), "figure.constrained_layout.use": True}
+    )
+    print(f"Lesson {number}: seed {seed}, {threads} thread" + ("s" if threads > 1 else ""))
