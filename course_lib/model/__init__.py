@@ -1,0 +1,1 @@
+"""The model: configuration, attention, positions, layers, the block, and the GPT made of them."""

@@ -1,0 +1,145 @@
+"""What a GPT is made of, as one frozen and validated record.
+
+Everything that can differ between two models of the course is a field here, so that a model is
+rebuilt from its configuration alone, and an impossible one is refused before anything is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from course_lib.runtime import CourseError
+
+CHOICES = {
+    "positions": ("none", "sinusoidal", "learned", "rotary", "alibi"),
+    "norm": ("layer_norm", "rms_norm"),
+    "norm_placement": ("pre", "post"),
+    "feed_forward": ("relu", "gelu", "relu_squared", "swiglu"),
+    "initialisation": ("gpt2", "xavier"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig:
+    """The shape of a GPT. Raises CourseError, with a remedy, for a combination that cannot work.
+
+    vocab_size: number of distinct tokens.
+    context_length: tokens seen in training, and how far back a token may look when generating.
+    n_layers, d_model, n_heads: blocks, width of the residual stream, attention heads.
+    n_kv_heads: key and value heads, shared by groups of query heads (Ainslie et al. 2023, arXiv
+        2305.13245); None means one for each query head.
+    d_ff: hidden width of the feed-forward layer; None means 4·d_model, and 8/3·d_model for SwiGLU,
+        whose third matrix then leaves the number of parameters as it was (Shazeer 2020).
+    positions, norm, norm_placement, feed_forward, initialisation: one of CHOICES.
+    rotary_base: the base of the rotary wavelengths (Su et al. 2021, arXiv 2104.09864).
+    bias: whether linear layers and layer norms add a learned constant.
+    dropout: share of activations set to 0 in training (Srivastava et al. 2014).
+    tied_head: the output layer reuses the embedding matrix (Press & Wolf 2017, arXiv 1608.05859).
+    """
+
+    vocab_size: int
+    context_length: int = 64
+    n_layers: int = 4
+    d_model: int = 128
+    n_heads: int = 4
+    n_kv_heads: int | None = None
+    d_ff: int | None = None
+    positions: str = "learned"
+    norm: str = "layer_norm"
+    norm_placement: str = "pre"
+    feed_forward: str = "gelu"
+    initialisation: str = "gpt2"
+    rotary_base: float = 10_000.0
+    bias: bool = True
+    dropout: float = 0.0
+    tied_head: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "context_length", "n_layers", "d_model", "n_heads"):
+            _require_positive(name, getattr(self, name))
+        for name in ("n_kv_heads", "d_ff"):
+            if getattr(self, name) is not None:
+                _require_positive(name, getattr(self, name))
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise CourseError(
+                    f"{name}={getattr(self, name)!r} is not known; use one of: {', '.join(allowed)}"
+                )
+        for name in ("bias", "tied_head"):
+            if not isinstance(getattr(self, name), bool):
+                raise CourseError(f"{name}={getattr(self, name)!r} must be True or False")
+        if not (_is_number(self.dropout) and 0 <= self.dropout < 1):
+            raise CourseError(f"dropout={self.dropout!r} must be at least 0 and below 1")
+        if not (_is_number(self.rotary_base) and 1 < self.rotary_base < float("inf")):
+            raise CourseError(f"rotary_base={self.rotary_base!r} must be above 1, e.g. 10000")
+        self._require_heads_that_fit()
+
+    def _require_heads_that_fit(self) -> None:
+        if self.d_model % self.n_heads:
+            below = self.d_model - self.d_model % self.n_heads
+            nearby = [str(d) for d in (below, below + self.n_heads) if d]
+            raise CourseError(
+                f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}; "
+                f"use {' or '.join(nearby)}"
+            )
+        if self.n_heads % self.kv_heads:
+            divisors = [str(n) for n in range(1, self.n_heads + 1) if self.n_heads % n == 0]
+            raise CourseError(
+                f"n_heads={self.n_heads} is not divisible by n_kv_heads={self.n_kv_heads}; "
+                f"use one of: {', '.join(divisors)}"
+            )
+        if self.positions == "rotary" and self.d_head % 2:
+            raise CourseError(
+                f"rotary positions turn pairs, and d_model={self.d_model} over "
+                f"n_heads={self.n_heads} gives {self.d_head} per head, which is odd; "
+                f"use d_model={self.n_heads * (self.d_head + 1)} or other positions"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise CourseError(
+                f"sinusoidal positions need an even d_model, got {self.d_model}; "
+                f"use {self.d_model + 1} or other positions"
+            )
+
+    @property
+    def d_head(self) -> int:
+        """Width of one head."""
+        return self.d_model // self.n_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """Number of key and value heads, with the default filled in."""
+        return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+
+    @property
+    def hidden_width(self) -> int:
+        """Width inside the feed-forward layer, with the default filled in."""
+        if self.d_ff is not None:
+            return self.d_ff
+        return round(8 * self.d_model / 3) if self.feed_forward == "swiglu" else 4 * self.d_model
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON-ready values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> GPTConfig:
+        """The configuration from to_dict's values; unknown or missing fields are refused."""
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise CourseError(
+                f"the configuration has unknown fields: {', '.join(unknown)}; "
+                f"known are: {', '.join(sorted(known))}"
+            )
+        if "vocab_size" not in values:
+            raise CourseError("the configuration lacks vocab_size, which has no default")
+        return cls(**values)
+
+
+def _require_positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CourseError(f"{name}={value!r} must be a whole number of at least 1")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
