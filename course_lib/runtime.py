@@ -69,10 +69,10 @@ def begin_lesson(number: str, seed: int = 0) -> None:
     import matplotlib.pyplot as plt
     import torch
 
-    threads = set_threads()
+    set_threads()
     torch.manual_seed(seed)
     torch.set_printoptions(precision=3, sci_mode=False, linewidth=100)
     plt.rcParams.update(
         {"figure.dpi": 80, "figure.figsize": (6.4, 3.6), "figure.constrained_layout.use": True}
     )
-    print(f"Lesson {number}: seed {seed}, {threads} thread" + ("s" if threads > 1 else ""))
+    print(f"Lesson {number} is set up (seed {seed}).")

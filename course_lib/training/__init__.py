@@ -1,0 +1,1 @@
+"""Training: the rate's schedule, the optimiser, the loop, and what a run leaves on disk."""
