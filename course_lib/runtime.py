@@ -30,6 +30,32 @@ def notice(message: str) -> None:
     warnings.warn(message, CourseNotice, stacklevel=3)
 
 
+def usable_path(text: str, what: str) -> Path:
+    """A path to write to, from the user. CourseError if its last part is no name for a file.
+
+    Names that one operating system refuses are refused on all, so that a run can be moved.
+    """
+    path = Path(text)
+    name = path.name
+    reserved = {"CON", "PRN", "AUX", "NUL", *(f"{p}{n}" for p in ("COM", "LPT") for n in range(10))}
+    reason = None
+    if not text or name in ("", ".."):
+        reason = "it names no file or folder"
+    elif bad := sorted(
+        {c for c in name if c in '<>:"|?*\\' or ord(c) < 32 or "\ud800" <= c <= "\udfff"}
+    ):
+        reason = f"the characters {', '.join(map(ascii, bad))} cannot be in a name everywhere"
+    elif name.startswith("-"):
+        reason = "a name that starts with - looks like an option"
+    elif name.split(".")[0].upper() in reserved:
+        reason = "that name is reserved on Windows"
+    elif len(name.encode()) > 200:
+        reason = f"the name has {len(name.encode())} bytes, and 200 are allowed"
+    if reason:
+        raise CourseError(f"{what} {text[:60]!r} cannot be used: {reason}; choose another name")
+    return path
+
+
 def set_threads(threads: int | None = None) -> int:
     """Set torch's threads and return their number: the argument, else COURSE_THREADS, else 1."""
     import torch

@@ -53,11 +53,12 @@ class TrainingConfig:
                 f"learning_rate={self.learning_rate}, which must be above 0"
             )
 
-    def with_steps(self, steps: int) -> TrainingConfig:
-        """The same recipe over another number of steps; the warm-up keeps its share of them."""
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise CourseError(f"steps={steps!r} must be a whole number of at least 1")
-        return replace(self, steps=steps, warmup_steps=self.warmup_steps * steps // self.steps)
+    def adapted(self, *, steps: int | None = None, seed: int | None = None) -> TrainingConfig:
+        """The same recipe with another length or seed; the warm-up keeps its share of the steps."""
+        recipe = self if seed is None else replace(self, seed=seed)
+        if steps is None:
+            return recipe
+        return replace(recipe, steps=steps, warmup_steps=self.warmup_steps * steps // self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON-ready values."""

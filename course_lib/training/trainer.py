@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from course_lib.data.batches import evaluation_windows, random_windows
 from course_lib.data.corpora import require_windows
-from course_lib.model.gpt import GPT
+from course_lib.model.gpt import GPT, count_parameters
 from course_lib.runtime import notice
 from course_lib.training.optimizer import make_adamw
 from course_lib.training.presets import TrainingConfig
@@ -110,6 +111,24 @@ class Trainer:
             record = Record(done, done * tokens_a_step, seconds, loss, val_loss, rate)
             self.history.append(record)
             yield record
+
+    def result(self) -> dict[str, Any]:
+        """Where the run ended: the final model's loss, and what it took. Needs one step done."""
+        last = self.history[-1]
+        val_loss = last.val_loss
+        if val_loss is None:  # stopped between two evaluations
+            val_loss = evaluate(self.model, self.validation_tokens)
+        return {
+            "val_loss": val_loss,
+            "train_seconds": round(last.seconds, 3),
+            "tokens_per_second": round(last.tokens / last.seconds, 1),
+            "parameters": count_parameters(self.model),
+            "device": str(self.device),
+            "dtype": str(next(self.model.parameters()).dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "seed": self.config.seed,
+            "steps": last.step,
+        }
 
     def step(self, rate: float) -> float:
         """One update at this learning rate; the loss before it, in nats."""
