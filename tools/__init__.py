@@ -1,0 +1,1 @@
+"""What only maintainers run: build the notebooks, check lessons against the template."""
