@@ -1,4 +1,4 @@
-"""Tokens as labels: every character shown literally and visibly, Chinese ones in a font that has them."""
+"""Tokens as labels: each character shown literally and visibly, in a font that has it."""
 
 from __future__ import annotations
 
