@@ -1,0 +1,3 @@
+"""Lets pytest collect the notebooks, whatever part of the tree it is given."""
+
+pytest_plugins = ["tests.notebooks.editions"]

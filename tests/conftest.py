@@ -1,0 +1,22 @@
+"""What every test stands on: one thread, no display, and a learner's folder of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before torch is imported: two workers with one thread each.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["COURSE_THREADS"] = "1"
+os.environ["MPLBACKEND"] = "agg"
+
+
+@pytest.fixture(autouse=True)
+def course_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for progress and answers, and no edition: as a learner begins."""
+    home = tmp_path / "course-home"
+    monkeypatch.setenv("COURSE_HOME", str(home))
+    monkeypatch.delenv("COURSE_EDITION", raising=False)
+    return home
