@@ -1,0 +1,115 @@
+"""Notices when functions of torch or math were replaced, and when an answer seeds or changes things.
+
+A snapshot of the functions' identities is taken when this module is imported, which is when a
+notebook imports `check`. A check refuses to judge with replaced tools.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional
+
+WATCHED = (
+    ("torch", torch),
+    ("torch.nn.functional", torch.nn.functional),
+    ("torch.Tensor", torch.Tensor),
+    ("math", math),
+)
+OUR_SEED = 20_170_612  # no notebook's seed: one that is found afterwards was set by the answer
+
+_generator = torch.default_generator
+_get_dtype, _set_dtype = torch.get_default_dtype, torch.set_default_dtype
+
+
+def _snapshot() -> dict[tuple[str, str], Any]:
+    return {
+        (owner, name): getattr(place, name)
+        for owner, place in WATCHED
+        for name in (dir(place) if isinstance(place, type) else vars(place))
+        if callable(getattr(place, name, None))
+    }
+
+
+# Some attributes of a class are made anew at each look; only those that stay themselves are watched.
+_FIRST, _SECOND = _snapshot(), _snapshot()
+_ORIGINALS = {key: thing for key, thing in _FIRST.items() if _SECOND[key] is thing}
+_PLACES = dict(WATCHED)
+
+
+def replaced_functions() -> list[str]:
+    """Names of torch's and math's functions that are no longer what they were at import."""
+    return [
+        f"{owner}.{name}"
+        for (owner, name), original in _ORIGINALS.items()
+        if getattr(_PLACES[owner], name, None) is not original
+    ]
+
+
+def restore_functions() -> None:
+    """Put back every function that was replaced."""
+    for (owner, name), original in _ORIGINALS.items():
+        if getattr(_PLACES[owner], name, None) is not original:
+            setattr(_PLACES[owner], name, original)
+
+
+@dataclass
+class Conduct:
+    """What an answer did besides answering."""
+
+    seeded: bool = False
+    default_dtype: torch.dtype | None = None  # the one it set, if it did
+    replaced: tuple[str, ...] = ()
+
+    def same_seed(self) -> None:
+        """Before a case: reference and answer draw the same random numbers."""
+        self.note_seed()
+        _generator.manual_seed(OUR_SEED)
+
+    def note_seed(self) -> None:
+        """After a case: a seed that is not ours was set by the answer."""
+        self.seeded = self.seeded or _generator.initial_seed() != OUR_SEED
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[Conduct]:
+    """Note what the code inside does to seeds, the default dtype and torch, and undo it."""
+    conduct = Conduct()
+    before = _random_states()
+    dtype = _get_dtype()
+    _generator.manual_seed(OUR_SEED)
+    try:
+        yield conduct
+    finally:
+        conduct.note_seed()
+        conduct.replaced = tuple(replaced_functions())
+        conduct.default_dtype = _get_dtype() if _get_dtype() != dtype else None
+        restore_functions()
+        _set_dtype(dtype)
+        _restore_random(before)
+
+
+def _random_states() -> dict[str, Any]:
+    numpy = sys.modules.get("numpy")
+    return {
+        "torch": _generator.get_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None,
+        "python": random.getstate(),
+        "numpy": numpy.random.get_state() if numpy else None,
+    }
+
+
+def _restore_random(states: dict[str, Any]) -> None:
+    _generator.set_state(states["torch"])
+    random.setstate(states["python"])
+    if states["cuda"] is not None:
+        torch.cuda.set_rng_state_all(states["cuda"])
+    if states["numpy"] is not None:
+        sys.modules["numpy"].random.set_state(states["numpy"])

@@ -1,0 +1,149 @@
+"""Runs an answer on every case of an exercise and writes down what came of it.
+
+The reference and the misconceptions run here too, each on copies of its own, so that all are
+compared as equals. Only the learner's answer runs under a time limit.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from course_lib.exercises.compare import same, unchanged
+from course_lib.exercises.integrity import Conduct, guarded
+from course_lib.exercises.model import Exercise
+from course_lib.exercises.sandbox import TimeIsUp, listening, run_limited
+
+
+class WrongParts(Exception):
+    """A module whose parameters cannot be filled with the reference's numbers."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one case gave: a result, or the exception that came instead of it."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+    def equals(self, other: Outcome, tolerance: float) -> bool:
+        """Whether both gave the same result, or failed in the same way."""
+        if self.error or other.error:
+            return type(self.error) is type(other.error) and str(self.error) == str(other.error)
+        return same(self.result, other.result, tolerance)
+
+
+@dataclass
+class Trial:
+    """Everything that is known after an answer was run."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)  # names of arguments that were changed
+    ending: str = "finished"
+    printed: str = ""
+    printed_count: int = 0
+    conduct: Conduct = field(default_factory=Conduct)
+
+
+def outcomes_of(exercise: Exercise, implementation: Any) -> list[Outcome]:
+    """What the reference or a misconception gives on every case."""
+    outcomes = []
+    with guarded() as conduct:
+        for case in exercise.fresh_cases():
+            conduct.same_seed()
+            try:
+                outcomes.append(Outcome(run_case(exercise, implementation, case)))
+            except Exception as error:
+                outcomes.append(Outcome(error=error))
+    return outcomes
+
+
+def try_answer(exercise: Exercise, answer: Any) -> Trial:
+    """Run the learner's answer on every case, under the time limit, and see how it behaves."""
+    trial = Trial()
+    cases = exercise.fresh_cases()
+
+    def work() -> None:
+        for case in cases:
+            given = copy.deepcopy(case)
+            trial.conduct.same_seed()
+            try:
+                outcome = Outcome(run_case(exercise, answer, given))
+            except TimeIsUp:
+                raise
+            except BaseException as error:
+                outcome = Outcome(error=error)
+            trial.outcomes.append(outcome)
+            trial.changed += changed_arguments(exercise, case, given)
+
+    with guarded() as trial.conduct, listening() as listener:
+        trial.ending = run_limited(work, exercise.seconds, listener)
+    trial.printed, trial.printed_count = listener.text(), listener.count
+    trial.changed = list(dict.fromkeys(trial.changed))
+    return trial
+
+
+def run_case(exercise: Exercise, answer: Any, case: tuple) -> Any:
+    """The result of an answer on one case, by the exercise's own way or the usual one."""
+    if exercise.call is not None:
+        return exercise.call(answer, *case)
+    if exercise.kind == "class":
+        return _run_class(exercise, answer, case)
+    return answer(*case)
+
+
+def _run_class(exercise: Exercise, answer: type, case: tuple) -> Any:
+    construct, arguments = case
+    construct_reference = copy.deepcopy(construct)
+    instance = answer(*construct)
+    if issubclass(exercise.reference, nn.Module):
+        _fill(instance, exercise.reference(*construct_reference))
+    return instance(*arguments)
+
+
+def _fill(instance: nn.Module, reference: nn.Module) -> None:
+    """Give the answer's module the reference's numbers, so that their results can be equal."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in reference.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in instance.state_dict().items()}
+    if wanted != found:
+        raise WrongParts(
+            f"Your module has the parameters {_list_parts(found)}; the check fills in "
+            f"{_list_parts(wanted)}. Use these names and shapes."
+        )
+    instance.load_state_dict(reference.state_dict())
+
+
+def _list_parts(parts: dict[str, tuple]) -> str:
+    return ", ".join(f"`{name} {shape}`" for name, shape in parts.items()) or "none"
+
+
+def argument_names(exercise: Exercise) -> list[str]:
+    """What to call the arguments of a case, in order."""
+    if exercise.call is not None:
+        return list(inspect.signature(exercise.call).parameters)[1:]
+    solution = exercise.solution
+    if exercise.kind == "class":
+        method = getattr(solution, "forward", None) or solution.__call__
+        parts = (inspect.signature(solution.__init__), inspect.signature(method))
+        return [name for part in parts for name in list(part.parameters)[1:]]
+    return list(inspect.signature(solution).parameters)
+
+
+def named_arguments(exercise: Exercise, case: tuple) -> list[tuple[str, Any]]:
+    """The arguments of a case with their names; those of a class's constructor come first."""
+    names = argument_names(exercise)
+    if exercise.kind == "class" and exercise.call is None:
+        case = (*case[0], *case[1])
+    more = (f"argument {at}" for at in itertools.count(len(names) + 1))
+    return list(zip(itertools.chain(names, more), case, strict=False))
+
+
+def changed_arguments(exercise: Exercise, before: tuple, after: tuple) -> list[str]:
+    """The names of the arguments that an answer changed."""
+    pairs = zip(named_arguments(exercise, before), named_arguments(exercise, after), strict=True)
+    return [name for (name, was), (_, now) in pairs if not unchanged(was, now)]
