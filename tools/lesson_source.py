@@ -21,6 +21,8 @@ PROJECT_FOLDER = Path(__file__).resolve().parent.parent
 TAGS = ("exercise", "check", "quiz", "nbval-ignore-output", "raises-exception")
 COURSE_KEYS = ("exercise", "quiz")
 
+# What jupytext notes about the text itself.
+_JUPYTEXT_KEYS = {"cell_marker", "lines_to_next_cell", "lines_to_end_of_cell_marker"}
 _FILE_NAME = re.compile(r"(\d\d)_[a-z0-9_]+\.py")
 _CELL_NAME = re.compile(r"[a-z0-9-]{1,64}")
 _CELL_MARKER = re.compile(r"# %%(\s|$)")
@@ -150,8 +152,7 @@ def _problems(cell: Cell, raw) -> Iterable[str]:
         yield f'cell name {cell.name!r} is not a-z, 0-9 and "-", 1 to 64 of them; write name="…"'
     if cell.kind not in ("markdown", "code"):
         yield f"a {cell.kind} cell; a lesson has markdown and code cells only"
-    known = ("name", "tags", "course", "cell_marker")
-    for key in sorted(set(raw.metadata) - set(known)):
+    for key in sorted(set(raw.metadata) - {"name", "tags", "course"} - _JUPYTEXT_KEYS):
         yield f"{key}={raw.metadata[key]!r} is not known; a cell may have name, tags, course"
     for tag in sorted(set(cell.tags) - set(TAGS)):
         yield f"tag {tag!r} is not known; the tags are: {', '.join(TAGS)}"

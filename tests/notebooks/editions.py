@@ -94,7 +94,9 @@ class EditionCell(IPyNbCell):
     def runtest(self) -> None:
         """Run the cell; in the learner's edition its check must see that nothing was tried."""
         if self.cell.execution_count is None:  # nbval would pass it for no reason
-            self.raise_cell_error("The notebook was not executed; build it: python -m tools.build_notebooks")
+            self.raise_cell_error(
+                "The notebook was not executed; build it: python -m tools.build_notebooks"
+            )
         super().runtest()
         if self.parent.name == "learner" and "check" in self.cell.metadata.get("tags", ()):
             shown = "".join(str(output) for output in self.test_outputs)
