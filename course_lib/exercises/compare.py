@@ -2,7 +2,7 @@
 
 The order is fixed: type, shape, dtype, NaN, values. A shape that would broadcast is still another
 shape, and an object is judged by its exact type, so that one whose `==` always says yes is refused.
-The functions used are bound here, at import: a notebook that replaces torch.isclose changes nothing.
+The functions used are bound here, at import: replacing torch's changes nothing.
 """
 
 from __future__ import annotations
@@ -165,9 +165,9 @@ def _entry(tensor: Tensor, index: tuple) -> str:
 
 def _say_nan(count: int, have: Tensor, first: tuple, where: str) -> str:
     return (
-        f"{count} of {have.numel()} entries{where} {'is' if count == 1 else 'are'} NaN, the first at "
-        f"`{list(first)}`. NaN comes from 0/0, inf - inf, a softmax over nothing but -inf, or the "
-        "root or logarithm of a negative number."
+        f"{count} of {have.numel()} entries{where} {'is' if count == 1 else 'are'} NaN, the first "
+        f"at `{list(first)}`. NaN comes from 0/0, inf - inf, a softmax over nothing but -inf, or "
+        "the root or logarithm of a negative number."
     )
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 PYTHON_NUMBERS = (bool, int, float, complex)
 DTYPE_HINTS = {
-    torch.float64: "NumPy and `dtype=torch.float64` bring in double precision; `.float()` undoes it.",
+    torch.float64: "NumPy brings in double precision; `.float()` undoes it.",
     torch.float16: "Half precision keeps about 3 digits; leave the dtype of the inputs as it is.",
     torch.bfloat16: "bfloat16 keeps about 2 digits; leave the dtype of the inputs as it is.",
     torch.bool: "A comparison gives True and False; turn it into numbers, or use `torch.where`.",
@@ -54,9 +54,9 @@ def _tensor_remedy(got: Any) -> str:
     if isinstance(got, tuple):
         return "A comma after `return`, or two results where one is asked for, makes a tuple."
     if isinstance(got, list):
-        return "`torch.stack(...)` makes one tensor of a list of tensors, `torch.tensor(...)` of numbers."
+        return "`torch.stack(...)` makes one tensor of a list of tensors."
     if type(got) in PYTHON_NUMBERS:
-        return "`.item()`, `float(...)` and `.tolist()` leave torch: no gradient can flow through them."
+        return "`.item()`, `float(...)` and `.tolist()` leave torch, and no gradient flows through."
     if callable(got):
         return "It is a function that was not called: are the brackets missing?"
     return ""

@@ -1,4 +1,4 @@
-"""Notices when functions of torch or math were replaced, and when an answer seeds or changes things.
+"""Notices when functions of torch or math were replaced, and when an answer sets a global seed.
 
 A snapshot of the functions' identities is taken when this module is imported, which is when a
 notebook imports `check`. A check refuses to judge with replaced tools.
@@ -38,7 +38,7 @@ def _snapshot() -> dict[tuple[str, str], Any]:
     }
 
 
-# Some attributes of a class are made anew at each look; only those that stay themselves are watched.
+# Some attributes of a class are made anew at each look; only those that stay are watched.
 _FIRST, _SECOND = _snapshot(), _snapshot()
 _ORIGINALS = {key: thing for key, thing in _FIRST.items() if _SECOND[key] is thing}
 _PLACES = dict(WATCHED)

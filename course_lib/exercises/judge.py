@@ -137,8 +137,8 @@ def _time_is_up(exercise: Exercise, ending: str) -> Verdict:
     )
     if ending == "stuck":
         message += (
-            " It could not be stopped, for it is inside a single long operation. The notebook works "
-            "on, more slowly, until that ends; restarting the kernel ends it at once."
+            " It could not be stopped, as happens inside one long operation of torch. The notebook "
+            "works on, more slowly, until it ends; restarting the kernel ends it at once."
         )
     else:
         message += " It was stopped, and the notebook works on."

@@ -1,4 +1,4 @@
-"""What an exercise is: a solution, several cases, wrong answers people really give, hints, a reason.
+"""What an exercise is: a solution, several cases, hints, a reason, and wrong answers people give.
 
 Nothing here runs a learner's code. An exercise is checked when it is built, so that one without
 cases, hints or misconceptions never reaches a learner.

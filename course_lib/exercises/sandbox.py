@@ -2,7 +2,9 @@
 
 The code runs in a thread of its own. When time is up an exception is raised inside that thread from
 outside. A bare `except` would swallow it, so the exception, while it is being built in the runaway
-thread, also sets a trace there that raises again at the next line, which lies outside that `try`.
+thread, also sets a trace there that raises again at the next line: in the handler, outside that
+`try`. A trace that raises is switched off by Python, so the exception sets it again when it is
+thrown away.
 """
 
 from __future__ import annotations
@@ -26,15 +28,25 @@ class TimeIsUp(SystemExit):
 
     def __init__(self) -> None:
         super().__init__()
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename != __file__:
-            frame.f_trace = _raise_again
-            frame = frame.f_back
-        sys.settrace(_raise_again)
+        _raise_at_next_line(sys._getframe(1))
+
+    def __del__(self) -> None:
+        _raise_at_next_line(sys._getframe(1))  # a handler has swallowed it: once more
 
 
-def _raise_again(frame: FrameType, event: str, arg: object) -> None:
-    raise TimeIsUp
+def _raise_at_next_line(frame: FrameType | None) -> None:
+    while frame is not None and frame.f_code.co_filename != __file__:
+        frame.f_trace = _raise_at_line
+        sys.settrace(_raise_at_line)
+        frame = frame.f_back
+
+
+def _raise_at_line(frame: FrameType, event: str, arg: object) -> Callable | None:
+    if frame.f_code.co_filename == __file__:
+        return None
+    if event == "line":  # at "exception" we would still be inside the `try`
+        raise TimeIsUp
+    return _raise_at_line
 
 
 class Listener(io.TextIOBase):
