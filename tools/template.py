@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tools.cell_syntax import asserts, calls_with, draws, leaves_open
 from tools.lesson_source import Cell, Lesson
@@ -24,6 +24,7 @@ QUIZ_QUESTIONS = (4, 6)
 LEAST_EXERCISES = 2
 OUTSIDE = 0.2  # how far outside the guide a lesson is refused
 UNWANTED_WORDS = re.compile(r"\b(simply|obviously)\b", re.IGNORECASE)
+_ANNOUNCEMENT = re.compile(r"(★{1,3})[^★\d\n]{0,30}(\d+) min")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 Problem = tuple[Cell | None, str]
@@ -31,17 +32,20 @@ Problem = tuple[Cell | None, str]
 
 @dataclass(frozen=True)
 class Registry:
-    """What course_lib.exercises knows of a lesson: its exercises' ids, its quiz's questions."""
+    """What course_lib.exercises has of a lesson: (stars, minutes) by id, and quiz questions."""
 
-    exercises: tuple[str, ...] = ()
+    exercises: dict[str, tuple[int, int]] = field(default_factory=dict)
     questions: int = 0
 
 
 def registry_of(number: str) -> Registry:
     """The exercises and the quiz that the library has for a lesson."""
-    from course_lib.exercises import exercises_of, quiz_of
+    from course_lib.exercises.registry import exercises_of, lessons, quiz_of
 
-    return Registry(tuple(e.id for e in exercises_of(number)), len(quiz_of(number)))
+    if number not in lessons():
+        return Registry()
+    exercises = {e.id: (e.stars, e.minutes) for e in exercises_of(number)}
+    return Registry(exercises, len(quiz_of(number)))
 
 
 def lesson_problems(lesson: Lesson, registry: Registry | None = None) -> list[str]:
@@ -50,8 +54,8 @@ def lesson_problems(lesson: Lesson, registry: Registry | None = None) -> list[st
     found: list[Problem] = []
     for rule in (_words, _links, _pairs, _asserted):
         found += rule(lesson)
-    found += _registered(lesson, known)
-    found += _quiz(lesson, known)
+    for rule in (_registered, _announced, _quiz):
+        found += rule(lesson, known)
     if lesson.number not in UNTIMED:
         for rule in (_sections, _section_contents, _setup, _experiments, _exercises, _sizes):
             found += rule(lesson)
@@ -93,7 +97,7 @@ def _links(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _pairs(lesson: Lesson) -> Iterator[Problem]:
-    """An exercise is announced, left open, and its check comes right after it."""
+    """An exercise is left open, and its check comes right after it."""
     padded = (None, *lesson.cells, None)
     for before, cell, after in zip(padded, padded[1:], padded[2:], strict=False):
         if "check" in cell.tags and not (before and "exercise" in before.tags):
@@ -109,14 +113,11 @@ def _pairs(lesson: Lesson) -> Iterator[Problem]:
             )
         elif "nbval-ignore-output" not in after.tags:
             yield after, 'is compared in both editions; add the tag "nbval-ignore-output"'
-        text = before.source if before and before.kind == "markdown" else ""
-        if not re.search(r"★{1,3}", text) or not re.search(r"\d+ min", text):
-            yield cell, 'is not announced; the text before it gives stars and time: "★★ · 8 min"'
 
 
 def _exercise_problems(lesson: Lesson, cell: Cell) -> Iterator[str]:
     exercise = str(cell.course["exercise"])
-    if not re.fullmatch(rf"{lesson.number}\.[a-z0-9-]+", exercise):
+    if not re.fullmatch(rf"{lesson.number}\.[a-z0-9_-]+", exercise):
         yield f"is exercise {exercise!r}; an id begins with the lesson's number: {lesson.number}.…"
     if not leaves_open(cell.tree):
         yield "is solved already; leave `raise NotImplementedError`, or `answer = None`"
@@ -130,6 +131,24 @@ def _registered(lesson: Lesson, registry: Registry) -> Iterator[Problem]:
             yield None, f"exercise {exercise} is not in course_lib.exercises; add it there"
         elif there.count(exercise) != 1:
             yield None, f"exercise {exercise} has {there.count(exercise)} cells; it needs one"
+
+
+def _announced(lesson: Lesson, registry: Registry) -> Iterator[Problem]:
+    """The text before an exercise gives its stars and minutes, as the library has them."""
+    for before, cell in zip(lesson.cells, lesson.cells[1:], strict=False):
+        if "exercise" not in cell.tags:
+            continue
+        found = _ANNOUNCEMENT.search(before.source) if before.kind == "markdown" else None
+        if not found:
+            yield cell, 'is not announced; the text before it gives stars and time: "★★ · 8 min"'
+            continue
+        said = (len(found[1]), int(found[2]))
+        known = registry.exercises.get(str(cell.course["exercise"]), said)
+        if said != known:
+            yield (
+                cell,
+                f"is announced as {found[0]!r}; the library has {known[0]} ★, {known[1]} min",
+            )
 
 
 def _quiz(lesson: Lesson, registry: Registry) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from tests.notebooks.sample import keeps_every_rule, make_course
 from tools.lesson_source import lesson_paths, read_lesson
 from tools.template import Registry, lesson_problems, sizes
 
-KNOWN = Registry(("03.one", "03.two"), questions=5)
+KNOWN = Registry({"03.one": (2, 8), "03.two": (1, 3)}, questions=5)
 
 
 def problems(root: Path, text: str, registry: Registry = KNOWN, number: str = "03") -> list[str]:
@@ -42,6 +42,8 @@ BROKEN = {
     "lone check": ('"code-1"', '"code-1" tags=["check"]', "code-1", "follows no exercise"),
     "no stars": ("★★ · 8 min", "8 min", "ex-one", "is not announced"),
     "no minutes": ("★★ · 8 min", "★★", "ex-one", "is not announced"),
+    "other stars": ("★★ · 8 min", "★ · 8 min", "ex-one", "announced as '★ · 8 min'"),
+    "other minutes": ("★★ · 8 min", "★★☆ (9 min)", "ex-one", "the library has 2 ★, 8 min"),
     "solved": ("raise NotImplementedError", "return x", "ex-one", "is solved already"),
     "value given": ("answer = None", "answer = 3", "ex-two", "is solved already"),
     "twice": ('"exercise": "03.two"', '"exercise": "03.one"', None, "03.one has 2 cells"),
@@ -108,7 +110,7 @@ def test_what_is_counted(tmp_path: Path) -> None:
 
 
 def test_exercises_of_the_library_without_a_cell(tmp_path: Path) -> None:
-    more = Registry(("03.one", "03.two", "03.three"), questions=5)
+    more = Registry(KNOWN.exercises | {"03.three": (1, 1)}, questions=5)
     assert problems(tmp_path, keeps_every_rule(), more) == [
         "lessons/03_sample.py: exercise 03.three has 0 cells; it needs one"
     ]
