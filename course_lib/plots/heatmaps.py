@@ -68,10 +68,15 @@ def head_grid(
     values = np.asarray(weights)
     if values.ndim != 3:
         raise CourseError(f"weights have shape {values.shape}; give (head, query, key)")
-    columns = min(4, len(values))
+    side = min(max(0.13 * values.shape[-1], 2.4), 9.0)  # inches, so that each label has its place
+    columns = min(max(int(14 / side), 1), 4, len(values))
     rows = -(-len(values) // columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(3.1 * columns, 3.1 * rows + 0.3), squeeze=False
+        rows,
+        columns,
+        figsize=(side * columns + 0.9, (side + 0.3) * rows + 0.9),
+        squeeze=False,
+        layout="constrained",
     )
     axes = axes.ravel()
     for head, ax in enumerate(axes):
@@ -79,7 +84,7 @@ def head_grid(
             ax.remove()
             continue
         heatmap(values[head], labels, ax=ax, title=f"head {head}")
-        ax.tick_params(labelsize="small")
+        ax.tick_params(labelsize=7, length=2)
         if head % columns:
             ax.set_yticklabels([])
             ax.set_ylabel("")
