@@ -212,7 +212,7 @@ def _setup(lesson: Lesson) -> Iterator[Problem]:
     for cell in lesson.cells:
         if cell.name != "setup" or cell.kind != "code":
             continue
-        lines = len(cell.source.splitlines())
+        lines = sum(bool(line.strip()) for line in cell.source.splitlines())
         if lines > SETUP_LINES:
             yield (
                 cell,
