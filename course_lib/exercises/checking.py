@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.exercises import cards
-from course_lib.exercises.judge import examine
+from course_lib.exercises import cards, handed_back, places
+from course_lib.exercises.judge import examine, handed_back_verdict
+from course_lib.exercises.keeping import keep
 from course_lib.exercises.model import Exercise
+from course_lib.exercises.progress_store import record_attempt
 from course_lib.exercises.registry import find
-from course_lib.exercises.verdict import Verdict
+from course_lib.exercises.verdict import NOT_ATTEMPTED, Verdict
 
 HEADLINES = {"passed": "Passed", "not attempted": "Not attempted yet", "not yet": "Not yet"}
 
@@ -20,9 +22,24 @@ def check(exercise_id: str, answer: Any) -> Any:
     and in the solved edition AssertionError when the answer does not pass.
     """
     exercise = find(exercise_id)
-    verdict = examine(exercise, answer)
-    cards.show(card_of(exercise, verdict))
-    return answer if verdict.passed else exercise.right_answer()
+    verdict = _verdict(exercise, answer)
+    if verdict.status != NOT_ATTEMPTED:
+        record_attempt(exercise_id, verdict.passed)
+    cards.show(card_of(exercise, verdict, keep(exercise, answer) if verdict.passed else ""))
+    if verdict.passed:
+        handed_back.forget(exercise_id)
+        return answer
+    if places.edition() == "solved":
+        raise AssertionError(f"{exercise_id} does not pass: {verdict.message}")
+    course_answer = exercise.right_answer()
+    handed_back.remember(exercise_id, course_answer)
+    return course_answer
+
+
+def _verdict(exercise: Exercise, answer: Any) -> Verdict:
+    if handed_back.is_handed_back(exercise.id, exercise.name, answer):
+        return handed_back_verdict(exercise)
+    return examine(exercise, answer)
 
 
 def card_of(exercise: Exercise, verdict: Verdict, note: str = "") -> cards.Card:

@@ -52,13 +52,18 @@ def _nothing_yet(exercise: Exercise, answer: Any) -> Verdict | None:
         message = f"`{exercise.name}` is `None`: it waits for your answer."
         return Verdict(NOT_ATTEMPTED, "nothing yet", message)
     if exercise.kind != "value" and (answer is exercise.reference or answer is exercise.solution):
-        return Verdict(
-            NOT_ATTEMPTED,
-            "handed back",
-            f"This is the course's own `{exercise.name}`, which the last check handed back. "
-            "Run the cell with yours again, then this one.",
-        )
+        return handed_back_verdict(exercise)
     return None
+
+
+def handed_back_verdict(exercise: Exercise) -> Verdict:
+    """What to say when the answer is the one that the last check gave out."""
+    return Verdict(
+        NOT_ATTEMPTED,
+        "handed back",
+        f"This is the course's own `{exercise.name}`, which the last check handed back. "
+        "Run the cell with yours again, then this one.",
+    )
 
 
 def _replaced(names: list[str] | tuple[str, ...]) -> Verdict | None:
