@@ -23,19 +23,20 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # a console that lacks a character must not stop us
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    warnings.simplefilter("always", CourseNotice)
-    warnings.showwarning = _show_notice
-    try:
-        options = _parser().parse_args(arguments)
-        return options.command(options)
-    except CourseError as error:
-        return _fail(str(error))
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CourseNotice)
+        warnings.showwarning = _show_notice
+        try:
+            options = _parser().parse_args(arguments)
+            return options.command(options)
+        except CourseError as error:
+            return _fail(str(error))
+        except BrokenPipeError:  # the reader, `head` say, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 0
+        except KeyboardInterrupt:
+            print("\nstopped", file=sys.stderr)
+            return 130
 
 
 def train(options: argparse.Namespace) -> int:
