@@ -129,7 +129,7 @@ def attention(options: argparse.Namespace) -> int:
 
 def progress(options: argparse.Namespace) -> int:
     """Print how far the learner has come, lesson by lesson."""
-    from course_lib.exercises.progress import progress_text
+    from course_lib.exercises import progress_text
 
     print(progress_text())
     return 0

@@ -8,6 +8,7 @@ addresses, widgets without a picture, large files). The rest is left as the kern
 from __future__ import annotations
 
 import base64
+import io
 import re
 import struct
 import sys
@@ -18,11 +19,13 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from PIL import Image
 
 from tools.lesson_source import PROJECT_FOLDER, Cell, Lesson, LessonError
 
 FORMAT = 1  # raise it when this module writes another notebook from the same lesson
 PICTURE_BYTES = 60_000
+PALETTE_FROM_BYTES = 20_000
 NOTEBOOK_BYTES = 1_500_000
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -129,8 +132,19 @@ def _clean_bundle(data: NotebookNode) -> None:
     """Keep what a widget shows without its kernel, and of a picture only what is drawn."""
     data.pop(WIDGET_VIEW, None)
     if "image/png" in data:
-        png = stripped_png(base64.b64decode(data["image/png"]))
+        png = stripped_png(with_palette(base64.b64decode(data["image/png"])))
         data["image/png"] = base64.b64encode(png).decode("ascii")
+
+
+def with_palette(png: bytes) -> bytes:
+    """A large PNG in 256 colours, on white: a third of the bytes, and no difference to the eye."""
+    if len(png) < PALETTE_FROM_BYTES or not png.startswith(_PNG_SIGNATURE):
+        return png
+    picture = Image.open(io.BytesIO(png)).convert("RGBA")
+    flat = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
+    small = io.BytesIO()
+    flat.quantize(256, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    return min(small.getvalue(), png, key=len)
 
 
 def stripped_png(png: bytes) -> bytes:

@@ -44,7 +44,7 @@ def attention_flow(matrices: dict[str, np.ndarray], labels: Sequence[str]) -> di
             raise CourseError(
                 f"{name} has shape {array.shape}; give one row for each of the {len(labels)} labels"
             )
-    figure = plt.figure(figsize=(11.5, 5.9), layout="none")
+    figure = plt.figure(figsize=(10.6, 5.6), layout="none")
     axes = {name: _panel(figure, name, arrays[name], labels) for name in PANELS}
     for start, end in ARROWS:
         _arrow(figure, axes[start], axes[end])

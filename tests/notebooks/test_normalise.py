@@ -16,7 +16,7 @@ from nbformat.v4 import new_output
 from tests.notebooks.sample import make_course
 from tools import normalise as module
 from tools.lesson_source import PROJECT_FOLDER, LessonError, lesson_paths, read_lesson
-from tools.normalise import WIDGET_VIEW, empty_notebook, normalise, stripped_png
+from tools.normalise import WIDGET_VIEW, empty_notebook, normalise, stripped_png, with_palette
 
 LESSON = '# %% [markdown] name="title"\n# # T\n\n# %% name="first"\n1\n\n# %% name="second"\n2\n'
 
@@ -103,6 +103,24 @@ def test_a_picture_keeps_what_is_drawn_alone(tmp_path: Path) -> None:
     data = {"image_png": base64.b64encode(first).decode() + "\n"}
     kept = normalised(tmp_path, shown(**data)).cells[2].outputs[0].data["image/png"]
     assert base64.b64decode(kept) == stripped_png(first)
+
+
+def test_a_large_picture_is_kept_in_256_colours_that_look_the_same() -> None:
+    figure, axes = plt.subplots(figsize=(7, 6))
+    axes.imshow([[row * column for row in range(40)] for column in range(40)], cmap="Blues")
+    for number in range(400):
+        axes.text(number % 20 * 2, number // 20 * 2, number, fontsize=8)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    plt.close(figure)
+    small = with_palette(buffer.getvalue())
+    assert len(small) < 0.6 * len(buffer.getvalue())
+    assert small == with_palette(buffer.getvalue())
+    before, after = (
+        plt.imread(io.BytesIO(data))[:, :, :3].astype(float) for data in (buffer.getvalue(), small)
+    )
+    assert before.shape == after.shape and abs(before - after).mean() < 0.01
+    assert with_palette(png()) == png(), "a small one stays as it is"
 
 
 @pytest.mark.parametrize("mime", ["image/png", "text/html"])
