@@ -13,6 +13,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.model.config import require_whole_heads
 from course_lib.model.positions import AttentionPositions
 
 
@@ -44,7 +45,7 @@ def attention_weights(
     # scaled before the product, so that float16 does not overflow on the way
     scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
     if bias is not None:
-        scores = scores + bias
+        scores = scores + bias.to(scores.dtype)
     if may_attend is None:
         return scores.softmax(dim=-1)
     weights = scores.masked_fill(~may_attend, -math.inf).softmax(dim=-1)
@@ -85,6 +86,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.n_heads = n_heads
         self.n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        require_whole_heads(d_model, n_heads, self.n_kv_heads)
         self.d_head = d_model // n_heads
         self.dropout = dropout
         self.positions = AttentionPositions() if positions is None else positions
@@ -104,7 +106,8 @@ class MultiHeadAttention(nn.Module):
         """What each token gathered, and the weights (batch, head, query, key) if asked for.
 
         Without return_weights PyTorch's fused kernel computes the same output, sooner, without
-        ever holding the weights; the second value is then None.
+        ever holding the weights; the second value is then None. Dropout, in training, acts on
+        the weights after they are returned.
         """
         query, key, value = self.project(x, positions)
         bias = self.positions.score_bias(positions, positions)
@@ -141,5 +144,6 @@ class MultiHeadAttention(nn.Module):
             return F.dropout(weights, dropout) @ value, weights
         mask = may_attend
         if bias is not None:
+            bias = bias.to(query.dtype)
             mask = bias if may_attend is None else bias.masked_fill(~may_attend, -math.inf)
         return F.scaled_dot_product_attention(query, key, value, mask, dropout), None

@@ -76,19 +76,7 @@ class GPTConfig:
         self._require_heads_that_fit()
 
     def _require_heads_that_fit(self) -> None:
-        if self.d_model % self.n_heads:
-            below = self.d_model - self.d_model % self.n_heads
-            nearby = [str(d) for d in (below, below + self.n_heads) if d]
-            raise CourseError(
-                f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}; "
-                f"use {' or '.join(nearby)}"
-            )
-        if self.n_heads % self.kv_heads:
-            divisors = [str(n) for n in range(1, self.n_heads + 1) if self.n_heads % n == 0]
-            raise CourseError(
-                f"n_heads={self.n_heads} is not divisible by n_kv_heads={self.n_kv_heads}; "
-                f"use one of: {', '.join(divisors)}"
-            )
+        require_whole_heads(self.d_model, self.n_heads, self.kv_heads)
         if self.positions == "rotary" and self.d_head % 2:
             raise CourseError(
                 f"rotary positions turn pairs, and d_model={self.d_model} over "
@@ -98,7 +86,7 @@ class GPTConfig:
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise CourseError(
                 f"sinusoidal positions need an even d_model, got {self.d_model}; "
-                f"use {self.d_model + 1} or other positions"
+                f"use {self.d_model + self.n_heads} or other positions"
             )
 
     @property
@@ -125,6 +113,8 @@ class GPTConfig:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> GPTConfig:
         """The configuration from to_dict's values; unknown or missing fields are refused."""
+        if not isinstance(values, dict):
+            raise CourseError(f"{values!r} are not the fields of a configuration; give a dict")
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise CourseError(
@@ -134,6 +124,22 @@ class GPTConfig:
         if "vocab_size" not in values:
             raise CourseError("the configuration lacks vocab_size, which has no default")
         return cls(**values)
+
+
+def require_whole_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
+    """Refuse a width that heads cannot share evenly, or heads that groups cannot."""
+    if d_model % n_heads:
+        below = d_model - d_model % n_heads
+        nearby = [str(d) for d in (below, below + n_heads) if d]
+        raise CourseError(
+            f"d_model={d_model} is not divisible by n_heads={n_heads}; use {' or '.join(nearby)}"
+        )
+    if n_heads % n_kv_heads:
+        divisors = [str(n) for n in range(1, n_heads + 1) if n_heads % n == 0]
+        raise CourseError(
+            f"n_heads={n_heads} is not divisible by n_kv_heads={n_kv_heads}; "
+            f"use one of: {', '.join(divisors)}"
+        )
 
 
 def _require_positive(name: str, value: object) -> None:

@@ -27,6 +27,9 @@ class GPT(nn.Module):
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.position_embedding = embedding_positions(config)
+        # sines and cosines are of size 1: beside them a token of size 0.02 would not be heard, so
+        # Vaswani et al. multiply it by √d_model (section 3.4)
+        self.embedding_scale = math.sqrt(config.d_model) if config.positions == "sinusoidal" else 1
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(make_block(config) for _ in range(config.n_layers))
         # a Post-LN block ends in a norm already
@@ -48,14 +51,14 @@ class GPT(nn.Module):
         With return_weights also each layer's attention weights (batch, head, query, key), from
         this very pass. A window lets every token see only the last `window` ones.
         """
-        if tokens.ndim != 2 or tokens.dtype.is_floating_point:
+        if tokens.ndim != 2 or tokens.dtype not in (torch.int32, torch.int64):
             raise CourseError(
                 f"tokens have shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
-                "give integers of shape (batch, position)"
+                "give int64 or int32 of shape (batch, position)"
             )
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         may_attend = causal_mask(positions, positions, window)
-        x = self.token_embedding(tokens)
+        x = self.token_embedding(tokens) * self.embedding_scale
         if self.position_embedding is not None:
             x = x + self.position_embedding(positions).to(x.dtype)
         x = self.dropout(x)
@@ -78,6 +81,9 @@ def initialise(model: GPT, config: GPTConfig) -> None:
     "gpt2": matrices and embeddings N(0, 0.02²), biases 0, and the 2·n_layers matrices that write
     into the residual stream divided by √(2·n_layers), so that its variance does not grow with
     depth (Radford et al. 2019, section 2.3). "xavier": linear layers as Glorot & Bengio 2010.
+
+    A Post-LN model ends in a norm, which blows what is left of a token's embedding up to size 1: a
+    tied head would expect each token to repeat. The last norm of a wide one starts smaller.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -94,3 +100,6 @@ def initialise(model: GPT, config: GPTConfig) -> None:
             if isinstance(module, MultiHeadAttention | FeedForward | SwiGLU):
                 with torch.no_grad():
                     module.output.weight /= math.sqrt(2 * config.n_layers)
+    if config.tied_head and config.norm_placement == "post":
+        # the token's own logit is then about 0.02 · d_model · size, at most 2
+        nn.init.constant_(model.blocks[-1].feed_forward_norm.weight, min(1, 100 / config.d_model))

@@ -1,0 +1,291 @@
+"""The whole model: its size, its first loss, its causality, over many configurations."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from course_lib.model.attention import MultiHeadAttention, causal_mask
+from course_lib.model.config import CHOICES, GPTConfig
+from course_lib.model.gpt import GPT, count_parameters
+from course_lib.model.layers import FeedForward, SwiGLU
+from course_lib.runtime import CourseError
+
+
+@st.composite
+def configurations(draw, **fixed) -> GPTConfig:
+    """Any small GPT: every choice, grouped heads, odd heads, tied or not."""
+    choices = {name: draw(st.sampled_from(allowed)) for name, allowed in CHOICES.items()}
+    n_kv_heads, group = draw(st.sampled_from([(1, 1), (2, 1), (2, 2), (1, 3), (3, 1)]))
+    d_head = draw(st.sampled_from([4, 6, 10]))
+    values = {
+        **choices,
+        "vocab_size": draw(st.sampled_from([11, 29, 65])),
+        "context_length": 13,
+        "n_layers": draw(st.integers(1, 3)),
+        "n_heads": n_kv_heads * group,
+        "n_kv_heads": n_kv_heads,
+        "d_model": n_kv_heads * group * d_head,
+        "bias": draw(st.booleans()),
+        "tied_head": draw(st.booleans()),
+    }
+    return GPTConfig(**{**values, **fixed})
+
+
+def gpt(seed: int = 0, **values) -> GPT:
+    torch.manual_seed(seed)
+    return GPT(
+        GPTConfig(**{"vocab_size": 11, "context_length": 13, "d_model": 30, "n_heads": 3, **values})
+    )
+
+
+def shaken(model: GPT) -> GPT:
+    """Weights large enough that every part of the model shows in its output."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.4)
+    return model.eval()
+
+
+# ---- size
+
+
+def test_gpt2_small_has_its_parameters():
+    config = GPTConfig(
+        vocab_size=50_257, context_length=1_024, n_layers=12, d_model=768, n_heads=12
+    )
+    with torch.device("meta"):
+        assert count_parameters(GPT(config)) == 124_439_808
+
+
+def test_gpt3_has_its_parameters():
+    config = GPTConfig(
+        vocab_size=50_257, context_length=2_048, n_layers=96, d_model=12_288, n_heads=96
+    )
+    with torch.device("meta"):
+        assert count_parameters(GPT(config)) == 174_604_259_328
+
+
+def test_the_size_by_formula():
+    V, T, L, d, f, heads, kv = 11, 13, 3, 28, 37, 7, 7
+    model = gpt(n_layers=L, d_model=d, n_heads=heads, d_ff=f, tied_head=False)
+    attention = 4 * d * d + 4 * d
+    feed_forward = 2 * d * f + f + d
+    expected = 2 * V * d + T * d + L * (attention + feed_forward + 4 * d) + 2 * d
+    assert count_parameters(model) == expected
+    tied = gpt(n_layers=L, d_model=d, n_heads=heads, d_ff=f)
+    assert count_parameters(tied) == expected - V * d
+    shared = gpt(n_layers=L, d_model=d, n_heads=heads, n_kv_heads=1, d_ff=f)
+    d_head = d // heads
+    saved = 2 * (kv - 1) * d_head * (d + 1)
+    assert count_parameters(shared) == expected - V * d - L * saved
+
+
+# ---- oracle: the pass written out
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+def test_the_forward_pass_written_out(placement, positions):
+    model = shaken(gpt(n_layers=2, norm_placement=placement, positions=positions))
+    tokens, places = torch.randint(11, (3, 7)), torch.arange(7)
+    x = model.token_embedding.weight[tokens]
+    if positions == "learned":
+        x = x + model.position_embedding.embedding.weight[:7]
+    if positions == "sinusoidal":  # section 3.4 of the paper: the embedding times √d_model
+        x = x * math.sqrt(30) + model.position_embedding(places)
+    all_weights = []
+    for block in model.blocks:
+        x, weights = block(x, places, causal_mask(places, places), return_weights=True)
+        all_weights.append(weights)
+    if placement == "pre":
+        x = F.layer_norm(x, (30,), model.final_norm.weight, model.final_norm.bias)
+    expected = x @ model.token_embedding.weight.T
+    torch.testing.assert_close(model(tokens), expected, atol=1e-4, rtol=1e-5)
+    logits, weights = model(tokens, return_weights=True)
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-5)
+    assert len(weights) == 2
+    for ours, theirs in zip(weights, all_weights, strict=True):
+        assert ours.shape == (3, 3, 7, 7)
+        torch.testing.assert_close(ours, theirs)
+
+
+# ---- laws
+
+
+@settings(deadline=None, max_examples=60)
+@given(configurations(), st.integers(0, 12), st.integers(1, 10), st.booleans())
+def test_changing_a_token_changes_nothing_before_it(config, changed, step, return_weights):
+    torch.manual_seed(0)
+    model = shaken(GPT(config))
+    tokens = torch.randint(config.vocab_size, (2, 13))
+    other = tokens.clone()
+    other[:, changed] = (other[:, changed] + step) % config.vocab_size
+    before, after = (model(t, return_weights=return_weights) for t in (tokens, other))
+    if return_weights:
+        before, after = before[0], after[0]
+    assert before.shape == (2, 13, config.vocab_size)
+    torch.testing.assert_close(before[:, :changed], after[:, :changed], atol=1e-5, rtol=1e-5)
+    assert not torch.equal(before[:, changed], after[:, changed])
+
+
+@settings(deadline=None, max_examples=40)
+@given(configurations(initialisation="gpt2"))
+def test_the_first_loss_is_that_of_guessing(config):
+    torch.manual_seed(0)
+    model = GPT(config)
+    tokens, targets = torch.randint(config.vocab_size, (2, 64, 13))
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+    assert loss.item() == pytest.approx(math.log(config.vocab_size), rel=0.03)
+
+
+@pytest.mark.parametrize("placement", CHOICES["norm_placement"])
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+@pytest.mark.parametrize("tied_head", [True, False])
+def test_the_first_loss_at_the_width_of_the_plain_recipe(placement, positions, tied_head):
+    model = gpt(
+        vocab_size=65,
+        d_model=128,
+        n_heads=4,
+        norm_placement=placement,
+        positions=positions,
+        tied_head=tied_head,
+    )
+    tokens, targets = torch.randint(65, (2, 64, 13))
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+    assert loss.item() == pytest.approx(math.log(65), rel=0.03)
+
+
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+@pytest.mark.parametrize("placement", CHOICES["norm_placement"])
+@pytest.mark.parametrize("initialisation", CHOICES["initialisation"])
+def test_one_batch_can_be_learned_by_heart(positions, placement, initialisation):
+    model = gpt(
+        n_layers=2, positions=positions, norm_placement=placement, initialisation=initialisation
+    )
+    tokens, targets = torch.randint(11, (2, 3, 13))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(150):
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss.item() < 0.1:
+            break
+    assert loss.item() < 0.1
+
+
+def test_a_window_hides_what_is_further_back():
+    model = shaken(gpt(n_layers=1, positions="rotary"))
+    tokens = torch.randint(11, (1, 13))
+    other = tokens.clone()
+    other[0, 2] = (other[0, 2] + 1) % 11
+    changed = [
+        not torch.allclose(a, b, atol=1e-5)
+        for a, b in zip(model(tokens, window=5)[0], model(other, window=5)[0], strict=True)
+    ]
+    assert changed == [2 <= t < 7 for t in range(13)]
+    _, (weights,) = model(tokens, window=5, return_weights=True)
+    assert (weights.tril(-5) == 0).all()
+
+
+def test_shuffling_the_batch_shuffles_the_logits():
+    model = shaken(gpt())
+    tokens, order = torch.randint(11, (5, 7)), torch.tensor([3, 0, 4, 1, 2])
+    torch.testing.assert_close(model(tokens[order]), model(tokens)[order])
+
+
+def test_dropout_acts_in_training_only():
+    model = shaken(gpt(dropout=0.3))
+    tokens = torch.randint(11, (2, 7))
+    assert torch.equal(model(tokens), model(tokens))
+    model.train()
+    assert not torch.equal(model(tokens), model(tokens))
+
+
+def test_dropout_reaches_the_embedding():
+    model = shaken(gpt(n_layers=1, dropout=0.5)).train()
+    for layer in (model.blocks[0].attention, model.blocks[0]):
+        layer.eval()
+    model.dropout.train()
+    tokens = torch.randint(11, (2, 7))
+    assert not torch.equal(model(tokens), model(tokens))
+
+
+# ---- initialisation and tying
+
+
+def test_gpt2_initialisation():
+    L = 3
+    model = gpt(n_layers=L, d_model=128, vocab_size=211, context_length=97, n_heads=4)
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Linear | nn.Embedding):
+            continue
+        writes = name.endswith("output")
+        expected = 0.02 / math.sqrt(2 * L) if writes else 0.02
+        assert module.weight.std().item() == pytest.approx(expected, rel=0.03), name
+        assert abs(module.weight.mean().item()) < 0.05 * expected, name
+        if getattr(module, "bias", None) is not None:
+            assert (module.bias == 0).all(), name
+    writers = [m for m in model.modules() if isinstance(m, MultiHeadAttention | FeedForward)]
+    assert len(writers) == 2 * L
+
+
+def test_gpt2_initialisation_scales_swiglu_too():
+    model = gpt(n_layers=2, d_model=128, n_heads=4, feed_forward="swiglu")
+    for block in model.blocks:
+        assert type(block.feed_forward) is SwiGLU
+        assert block.feed_forward.output.weight.std().item() == pytest.approx(0.01, rel=0.03)
+        assert block.feed_forward.gate.weight.std().item() == pytest.approx(0.02, rel=0.03)
+
+
+def test_xavier_initialisation_by_its_formula():
+    model = gpt(d_model=128, n_heads=4, d_ff=300, initialisation="xavier")
+    for block in model.blocks:
+        for linear in (block.attention.query, block.attention.output, block.feed_forward.hidden):
+            limit = math.sqrt(6 / (linear.in_features + linear.out_features))
+            assert linear.weight.abs().max().item() == pytest.approx(limit, rel=0.01)
+            assert linear.weight.std().item() == pytest.approx(limit / math.sqrt(3), rel=0.03)
+
+
+def test_the_tied_head_is_the_embedding():
+    tied, untied = gpt(), gpt(tied_head=False)
+    assert tied.head.weight is tied.token_embedding.weight
+    assert untied.head.weight is not untied.token_embedding.weight
+    for model in (tied.double(), tied.to("cpu")):
+        assert model.head.weight is model.token_embedding.weight
+
+
+def test_the_same_seed_gives_the_same_model():
+    first, second, other = gpt(seed=3), gpt(seed=3), gpt(seed=4)
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[name])
+    assert not torch.equal(first.head.weight, other.head.weight)
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.zeros(7, dtype=torch.long), r"shape \(7,\).*int64 or int32 of shape"),
+        (torch.zeros(1, 7), "dtype torch.float32"),
+        (torch.zeros(1, 7, dtype=torch.bool), "dtype torch.bool"),
+        (torch.zeros(1, 7, dtype=torch.uint8), "dtype torch.uint8"),
+    ],
+)
+def test_what_is_no_batch_of_tokens_is_refused(tokens, message):
+    with pytest.raises(CourseError, match=message):
+        gpt()(tokens)
+
+
+def test_learned_positions_end_with_the_context():
+    with pytest.raises(CourseError, match="14 tokens do not fit into context_length=13"):
+        gpt()(torch.zeros(1, 14, dtype=torch.long))
+    for positions in ("none", "sinusoidal", "rotary", "alibi"):
+        assert gpt(positions=positions)(torch.zeros(1, 14, dtype=torch.long)).shape[1] == 14
