@@ -95,6 +95,8 @@ def same(one: Any, other: Any, tolerance: float = 0.0) -> bool:
 
 def unchanged(before: Any, after: Any) -> bool:
     """Whether an argument is still what it was; kinds that cannot be looked into count as such."""
+    if type(before) is not type(after):
+        return False
     if isinstance(before, Tensor):
         flag = before.requires_grad == after.requires_grad
         return flag and difference(_detach(before), _detach(after), 0.0) is None
@@ -130,7 +132,9 @@ def _entries_difference(expected: Tensor, got: Tensor, tolerance: float, where: 
         return Difference("nan", _say_nan(int(_sum(extra_nan)), have, first, where))
     gap = _absolute(have - want)
     allowed = tolerance * (1 + _absolute(want)) if want.dtype != torch.int64 else 0
-    wrong = ~((gap <= allowed) | _equal(have, want) | (isnan(have) & isnan(want)))
+    wrong = ~(
+        (gap <= allowed) & (gap < math.inf) | _equal(have, want) | (isnan(have) & isnan(want))
+    )
     if not _any(wrong):
         return None
     first = tuple(_nonzero(wrong)[0].tolist())
