@@ -39,6 +39,11 @@ def _attention_cases():
     yield _random(2, 3, 5, seed=3), _random(2, 3, 5, seed=4), _random(2, 3, 11, seed=5)
 
 
+def _scores_with_t(query, key):
+    reversed_key = key.permute(*range(key.ndim - 1, -1, -1))  # key.T, without its warning
+    return query @ reversed_key / math.sqrt(query.shape[-1])
+
+
 def _over_all_but_the_first_axis(scores):
     exponentials = scores.exp()
     return exponentials / exponentials.sum(dim=tuple(range(scores.ndim))[-2:], keepdim=True)
@@ -88,6 +93,12 @@ BY_HAND = Exercise(
             math.exp(4) / (math.exp(4) + 1),
             "You counted one word beside “tired”; there are three, each with the score 0, and each "
             "adds e⁰ = 1 to the sum.",
+        ),
+        Misconception(
+            "one decimal",
+            0.9,
+            "Right to one decimal, or nearly so; two are asked for, because the second one tells the "
+            "usual slips apart.",
         ),
         Misconception(
             "all equal",
@@ -146,6 +157,24 @@ SCORES = Exercise(
             "belong to query i, so the query stands on the left of `@` and the key is transposed.",
         ),
         Misconception(
+            "key not transposed",
+            lambda query, key: query @ key / math.sqrt(query.shape[-1]),
+            "A matrix product pairs the rows on its left with the columns on its right. The keys are "
+            "rows, so they have to be laid on their side first: `key.transpose(-2, -1)`.",
+        ),
+        Misconception(
+            "transposed with .T",
+            _scores_with_t,
+            "`.T` reverses all axes. For one text that is the transpose; for a batch it moves the "
+            "batch to the end. `key.transpose(-2, -1)` (or `key.mT`) swaps the last two alone.",
+        ),
+        Misconception(
+            "each query with its own key only",
+            lambda query, key: (query * key).sum(dim=-1) / math.sqrt(query.shape[-1]),
+            "`query * key` multiplies query i with key i and no other. Every query has to meet every "
+            "key, which is what the matrix product `query @ key.transpose(-2, -1)` does.",
+        ),
+        Misconception(
             "multiplied by the root",
             lambda query, key: query @ key.transpose(-2, -1) * math.sqrt(query.shape[-1]),
             "You multiply by √d_k. The scale is there to make long vectors' scores smaller: divide.",
@@ -175,6 +204,18 @@ WEIGHTS = Exercise(
             lambda scores: scores.exp() / scores.exp().sum(dim=-2, keepdim=True),
             "Your columns sum to 1, not your rows. A row belongs to one token that reads, and it is "
             "the reader who divides its attention: sum over the keys, the last axis, `dim=-1`.",
+        ),
+        Misconception(
+            "along the first axis",
+            lambda scores: scores.softmax(dim=0),
+            "`dim=0` is the first axis: the queries of one text, or the texts of a batch. It is the "
+            "reader who divides its attention among the keys, and those are the last axis: `dim=-1`.",
+        ),
+        Misconception(
+            "along the second axis",
+            lambda scores: scores.softmax(dim=1),
+            "`dim=1` is the keys for one text, and right there; in a batch the axes are (text, query, "
+            "key), and 1 is the queries. Count from the end: `dim=-1` is the keys in both.",
         ),
         Misconception(
             "over the whole matrix",
@@ -243,6 +284,26 @@ ATTENTION = Exercise(
             "token now gets what others read of it, instead of what it reads. Use `weights @ value`.",
         ),
         Misconception(
+            "weights not returned",
+            lambda query, key, value: softmax_rows(scaled_scores(query, key)) @ value,
+            "The output is right. Return the weights as well, so that we can look at them: "
+            "`return output, weights`.",
+        ),
+        Misconception(
+            "output and weights in the other order",
+            lambda query, key, value: (
+                softmax_rows(scaled_scores(query, key)),
+                softmax_rows(scaled_scores(query, key)) @ value,
+            ),
+            "Both parts are right, in the other order: first the output, then the weights.",
+        ),
+        Misconception(
+            "factors of the mixing swapped",
+            lambda query, key, value: (value @ softmax_rows(scaled_scores(query, key)), None),
+            "`value @ weights` pairs the wrong axes. Output row i is the sum over j of "
+            "weights[i, j] · value[j]: the weights stand on the left, `weights @ value`.",
+        ),
+        Misconception(
             "scale forgotten",
             lambda query, key, value: (
                 softmax_rows(query @ key.transpose(-2, -1)) @ value,
@@ -303,7 +364,7 @@ ATTENTION = Exercise(
         "Output row i is the sum over j of weights[i, j] · value[j]. Which matrix product is that?",
         "`return weights @ value, weights`: the output first, then the weights.",
     ),
-    why="Three lines for the whole formula. The weights are returned too, because looking at them is "
+    why="The whole formula in two lines. The weights are returned too, because looking at them is "
     "half the fun of this course.",
 )
 
