@@ -194,6 +194,37 @@ def test_every_kernel_is_shut_down(run) -> None:
             os.kill(process, 0)
 
 
+SPOIL_LESSON = """
+right_heatmap = heatmap
+
+
+def heatmap(weights, *arguments, **named):
+    return right_heatmap(weights.T, *arguments, **named)
+
+
+def check(name, answer):
+    from course_lib.exercises.registry import find
+
+    print("passed")
+    return find(name).right_answer()
+"""
+
+
+def test_a_lesson_of_the_course_goes_red_too(tmp_path: Path) -> None:
+    """Lesson 02, its heatmaps transposed and its checks without any checking."""
+    root = make_course(tmp_path / "course")
+    lesson = read_lesson(*lesson_paths(numbers=["02"]))
+    notebook = nbformat.read(lesson.notebook_path, as_version=4)
+    cells = {cell.id: cell for cell in notebook.cells}
+    cells["setup"].source += SPOIL_LESSON
+    nbformat.write(notebook, root / "notebooks" / "02_small.ipynb")
+    outcomes, _, said = run_pytest(root, ["notebooks/02_small.ipynb::learner"])
+    red = red_cells(outcomes, "02", "learner")
+    assert {cell.name for cell in lesson.cells if "check" in cell.tags} <= red, said
+    assert {name for name in cells if name in red and "assert" in cells[name].source}, said
+    assert "setup" not in red
+
+
 def test_only_the_courses_notebooks_are_collected(tmp_path: Path) -> None:
     empty = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     for folder in ("notebooks", "work"):
