@@ -23,18 +23,24 @@ GRACE_SECONDS = 2.0  # for a runaway thread to end, before it is given up
 TICK_SECONDS = 0.02
 
 
+_ending: set[int] = set()  # the threads whose time is up
+
+
 class TimeIsUp(SystemExit):
     """Raised inside the learner's code from outside. threading is silent about a SystemExit."""
 
     def __init__(self) -> None:
         super().__init__()
-        _raise_at_next_line(sys._getframe(1))
+        _raise_at_next_line()
 
     def __del__(self) -> None:
-        _raise_at_next_line(sys._getframe(1))  # a handler has swallowed it: once more
+        _raise_at_next_line()  # a handler has swallowed it: once more
 
 
-def _raise_at_next_line(frame: FrameType | None) -> None:
+def _raise_at_next_line() -> None:
+    if threading.get_ident() not in _ending:  # a leftover, thrown away by somebody else
+        return
+    frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename != __file__:
         frame.f_trace = _raise_at_line
         sys.settrace(_raise_at_line)
@@ -97,6 +103,8 @@ def run_limited(work: Callable[[], None], seconds: float, listener: Listener) ->
     on as the KeyboardInterrupt it is.
     """
 
+    done = threading.Event()  # join() would do, if Ctrl-C did not make it call a thread ended
+
     def body() -> None:
         listener.thread = threading.get_ident()
         try:
@@ -104,27 +112,29 @@ def run_limited(work: Callable[[], None], seconds: float, listener: Listener) ->
         except TimeIsUp:
             pass
         finally:
+            _ending.discard(threading.get_ident())
             sys.settrace(None)
+            done.set()
 
     thread = threading.Thread(target=body, daemon=True, name="exercise")
-    thread.start()
     deadline = time.monotonic() + seconds
     try:
-        while thread.is_alive() and time.monotonic() < deadline:
-            thread.join(TICK_SECONDS)  # short, or Ctrl-C would have to wait
+        thread.start()
+        while not done.wait(TICK_SECONDS) and time.monotonic() < deadline:
+            pass  # in short steps, or Ctrl-C would have to wait
     except KeyboardInterrupt:
-        _end(thread)
+        _end(thread, done)
         raise
-    if not thread.is_alive():
+    if done.is_set():
         return "finished"
-    return "stopped" if _end(thread) else "stuck"
+    return "stopped" if _end(thread, done) else "stuck"
 
 
-def _end(thread: threading.Thread) -> bool:
+def _end(thread: threading.Thread, done: threading.Event) -> bool:
     deadline = time.monotonic() + GRACE_SECONDS
-    while thread.is_alive() and time.monotonic() < deadline:
+    while not done.wait(TICK_SECONDS) and time.monotonic() < deadline:
+        _ending.add(thread.ident)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(TimeIsUp)
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp)
         )
-        thread.join(TICK_SECONDS)
-    return not thread.is_alive()
+    return done.is_set() or not thread.is_alive()
