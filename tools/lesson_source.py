@@ -111,7 +111,7 @@ def lesson_paths(root: Path = PROJECT_FOLDER, numbers: Iterable[str] = ()) -> li
 
 def read_lesson(path: Path) -> Lesson:
     """Read one lesson; raises LessonError with every problem of its cells."""
-    text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
+    text = path.read_text(encoding="utf-8")
     raw_cells = jupytext.reads(text, fmt="py:percent").cells
     lines = [i for i, line in enumerate(text.split("\n"), start=1) if _CELL_MARKER.match(line)]
     label = f"{path.parent.name}/{path.name}"

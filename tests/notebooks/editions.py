@@ -26,6 +26,11 @@ EDITIONS = ("learner", "solved")
 NOT_ATTEMPTED = "not attempted"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give a cell the same time as the builder does; nbval's own limit is 2000 seconds."""
+    config.option.nbval_cell_timeout = CELL_SECONDS
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect the notebooks of the course, and no learner's copy of them."""
     if file_path.suffix == ".ipynb" and file_path.parent == parent.config.rootpath / "notebooks":
@@ -81,7 +86,6 @@ class Edition(IPyNbFile):
 
     def setup(self) -> None:
         """Start the kernel of this interpreter, in a scratch folder, told its edition."""
-        self.config.option.nbval_cell_timeout = CELL_SECONDS
         self.scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         with starting(self.name, Path(self.scratch.name)) as here:
             self.kernel = LessonKernel(
@@ -90,7 +94,8 @@ class Edition(IPyNbFile):
 
     def teardown(self) -> None:
         """Stop the kernel and remove its folder."""
-        super().teardown()
+        if hasattr(self.kernel, "km"):  # nbval deletes it when it has stopped a kernel itself
+            self.kernel.stop()
         if self.scratch is not None:
             self.scratch.cleanup()
 

@@ -133,6 +133,10 @@ def test_check_sees_a_lesson_that_was_not_rebuilt(
             "cell 'progress': execution count None",
         ),
         ('"id": "picture-text"', '"id": "anders"', "cell 'anders' is not in the lesson"),
+        ('"id": "picture-text"', '"id": "setup"', "cell 'picture-text' of the lesson is missing"),
+        ('"id": "picture-text",\n', "", "cell 'picture-text' of the lesson is missing"),
+        ('"cell_type": "markdown"', '"cell_type": "raw"', "cell 'title': cell_type differs"),
+        ('"outputs": []', '"outputs": 3', "is not"),
         ('"language": "python"', '"language": "Python"', "metadata 'kernelspec' is not that"),
         ('"nbformat": 4', '"nbformat": 4,,', "is not a readable notebook"),
         ('{\n "cells"', '<<<<<<< ours\n{\n "cells"', "is not a readable notebook"),
@@ -147,7 +151,19 @@ def test_check_sees_a_lesson_that_was_not_rebuilt(
             "1,500,000 are the limit",
         ),
     ],
-    ids=["not run", "id", "metadata", "json", "merge markers", "picture", "size"],
+    ids=[
+        "not run",
+        "id",
+        "id twice",
+        "no id",
+        "type",
+        "outputs",
+        "metadata",
+        "json",
+        "merge",
+        "picture",
+        "size",
+    ],
 )
 def test_check_sees_a_notebook_that_was_changed(
     course: Path, capsys: pytest.CaptureFixture, old: str, new: str, message: str

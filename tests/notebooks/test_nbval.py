@@ -42,6 +42,7 @@ def test_parameters_that_are_passed() -> None:
 def test_methods_that_are_called_or_replaced() -> None:
     for name in ("collect", "setup", "teardown"):
         assert name in vars(IPyNbFile)
+    assert "del self.km" in inspect.getsource(nbval.kernel.RunningKernel.stop)
     for name in ("runtest", "compare_outputs", "raise_cell_error", "reportinfo"):
         assert name in vars(IPyNbCell)
     source = inspect.getsource(IPyNbCell.runtest)
@@ -49,6 +50,10 @@ def test_methods_that_are_called_or_replaced() -> None:
         assert used in source
     assert "self.test_outputs" in source
     assert "self.cell.execution_count is None" in source  # skips what was not executed
+
+
+def test_a_cell_has_two_minutes(request: pytest.FixtureRequest) -> None:
+    assert request.config.option.nbval_cell_timeout == 120
 
 
 def test_cells_carry_what_is_read(edition: Edition) -> None:

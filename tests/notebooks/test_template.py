@@ -65,7 +65,7 @@ BROKEN = {
     "no source": ("arXiv 1706.03762", "A paper", "sources", "has no source"),
     "next": ("Lesson 04 goes", "It goes", "next", "does not name lesson 04"),
     "setup": ('begin_lesson("03")', 'begin_lesson("04")', "setup", "does not begin the lesson"),
-    "long setup": ('begin_lesson("03")', 'begin_lesson("03")\n' + "1\n" * 6, "setup", "9 lines"),
+    "long setup": ('begin_lesson("03")', 'begin_lesson("03")\n' + "1\n" * 7, "setup", "9 lines"),
     "nothing broken": ("break-scale", "scale", None, "breaks nothing"),
     "no picture": ("plt.show()", "pass", None, "has no picture"),
     "no task": ("Look for the", "The", None, "introduces no picture"),
