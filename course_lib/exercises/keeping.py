@@ -75,7 +75,10 @@ def mine(exercise_id: str) -> Any:
 
 def _require_pass(exercise: Exercise, source: str) -> None:
     """The written answer, on its own, must do what the one in the notebook does."""
-    _require_pass_of(exercise, _load(exercise, source, 0, "<kept answer>"))
+    try:
+        _require_pass_of(exercise, _load(exercise, source, 0, "<kept answer>"))
+    except CannotKeep as reason:
+        raise CannotKeep(f"on its own it {reason}") from None
 
 
 def _require_pass_of(exercise: Exercise, answer: Any) -> None:
