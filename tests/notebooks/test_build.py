@@ -186,6 +186,14 @@ def test_check_sees_stripped_outputs(course: Path, capsys: pytest.CaptureFixture
         assert f"cell {name!r}: its output is missing" in said
 
 
+def test_check_sees_another_order(course: Path, capsys: pytest.CaptureFixture) -> None:
+    path = course / "notebooks" / "98_small.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(0, notebook.cells.pop(3))  # a text cell, so counts stay in order
+    nbformat.write(notebook, path)
+    assert "the cells are in another order than the lesson's" in check(course, capsys)[1]
+
+
 def test_check_sees_missing_and_extra_notebooks(
     course: Path, capsys: pytest.CaptureFixture
 ) -> None:
