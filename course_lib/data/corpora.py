@@ -192,7 +192,9 @@ def _guess_encoding(data: bytes) -> str:
             return encoding
     if 0 in data:
         return "utf-16-le" if data[1::2].count(0) > data[::2].count(0) else "utf-16-be"
-    for encoding in ("utf-8", "gb18030", "cp1252"):
+    beyond_ascii = len(data.translate(None, delete=bytes(range(128))))
+    chinese = ("gb18030",) if beyond_ascii * 4 > len(data) else ()  # it accepts naïve in cp1252
+    for encoding in ("utf-8", *chinese, "cp1252"):
         try:
             data.decode(encoding)
         except UnicodeDecodeError:

@@ -66,11 +66,6 @@ class CharTokenizer:
         """How many characters are known."""
         return len(self.vocabulary)
 
-    @property
-    def start(self) -> str:
-        """What an empty prompt stands for: a line feed if it is known, else the first character."""
-        return "\n" if "\n" in self.vocabulary else self.vocabulary[0]
-
     def encode(self, text: str) -> torch.Tensor:
         """The numbers of a text's characters, int64 of shape (position).
 
