@@ -60,7 +60,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("command", nargs="?", choices=["lab", "test"], default="lab")
+    parser.add_argument(
+        "command", nargs="?", choices=["lab", "test"], default="lab", help="lab, if not said"
+    )
     parser.add_argument(
         "--no-browser", dest="browser", action="store_false", help="only print the address"
     )

@@ -88,7 +88,7 @@ class Server:
     def __init__(
         self, environment: Environment, work: Path, notebook: str | None, port: int, browser: bool
     ) -> None:
-        self.work, self.notebook, self.port = work, notebook, port
+        self.work, self.notebook, self.port, self.browser = work, notebook, port, browser
         self.token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
         options = {
             "ip": HOST,
@@ -97,12 +97,12 @@ class Server:
             "root_dir": work,
             "base_url": "/",
             "open_browser": browser,
-            "log_level": "WARN",
         }
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             options["allow_root"] = True
         command = [str(environment.python), "-P", "-m", "jupyterlab"]
         command += [f"--ServerApp.{name}={value}" for name, value in options.items()]
+        command += ["--Application.log_level=WARN"]
         command += [notebook] if notebook else []
         self.process = subprocess.Popen(
             command,
@@ -146,7 +146,10 @@ class Server:
 
     def watch(self) -> int:
         """Say where it is, and wait until it ends."""
-        say("JupyterLab is running. If no browser window opens, open this address yourself:")
+        if self.browser:
+            say("JupyterLab is running. If no browser window opens, open this address yourself:")
+        else:
+            say("JupyterLab is running. Open this address in a browser:")
         say(f"\n    {self.address}\n")
         say(f"Your notebooks are in {self.work}. To stop: Ctrl-C in this window.")
         code = self.process.wait()

@@ -26,7 +26,8 @@ NO_NETWORK = re.compile(
     r"ProxyError|SSLError|Connection (refused|reset|aborted)|unreachable|IncompleteRead",
     re.I,
 )
-NO_BUILD = re.compile(r"No matching distribution found for (\S+)")
+NO_BUILD = re.compile(r"(?:No matching distribution found for|Cannot install) (\S+)")
+INSTALLING = "Installing collected packages:"  # so pip says when all is downloaded
 
 
 class PipError(StartError):
@@ -162,34 +163,42 @@ def show_progress(line: str) -> None:
     """Of what pip says, what tells a waiting person that something happens."""
     if found := re.match(r"\s*Downloading (\S+) \(([\d.]+ [MG]B)\)", line):
         say(f"  downloading {found[1].rpartition('/')[2]} ({found[2]})")
-    elif line.startswith("Installing collected packages:"):
+    elif line.startswith(INSTALLING):
         say(f"  unpacking {line.count(',') + 1} packages, a minute or two ...")
 
 
 def explain(lines: list[str], code: int) -> PipError:
-    """What pip's failure means for the learner, with pip's own last words."""
-    said = "\n".join(lines)
-    if DISK_FULL.search(said):
+    """What pip's failure means for the learner, with pip's own words."""
+    said = [line for line in lines if line.startswith(("ERROR:", "WARNING:"))] or lines
+    said = [line for line in said if "ResolutionImpossible" not in line]  # leads to pip's manual
+    disk_full = [line for line in said if DISK_FULL.search(line)]
+    no_network = [line for line in said if NO_NETWORK.search(line)]
+    no_build = [line for line in said if NO_BUILD.search(line)]
+    if disk_full:
         advice = "the disk is full; make room (1.5 GB at least), then run the same command again"
-    elif NO_NETWORK.search(said):
+    elif no_network:
         advice = (
             "pip cannot reach the place it downloads from. Check the network (and the proxy, if "
             "there is one), then run the same command again"
         )
-    elif found := NO_BUILD.search(said):
+    elif no_build:
         version = ".".join(map(str, sys.version_info[:2]))
         advice = (
-            f"there is no {found[1]} for Python {version} on this kind of machine "
-            f"({sys.platform}, {platform.machine()}); try another Python from 3.11 to 3.14"
+            f"pip finds no {NO_BUILD.search(no_build[-1])[1]} that the course could use with "
+            f"Python {version} on this machine ({sys.platform}, {platform.machine()}); if pip's "
+            "settings are right, try another Python from 3.11 to 3.14"
         )
     else:
-        advice = (
-            f"pip failed (exit code {code}); mend what it says, then run the same command again"
-        )
-    errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    words = "".join(f"\n  pip: {line[:300]}" for line in errors[-2:])
-    changed = any(line.startswith("Installing collected packages:") for line in lines)
+        advice = f"pip failed (exit code {code}); see what it says, then run this again"
+    shown = (disk_full or no_network)[-1:] or said[-2:]
+    words = "".join(f"\n  pip: {shorten(line)}" for line in shown)
+    changed = any(line.startswith(INSTALLING) for line in lines)
     return PipError(advice + words, changed)
+
+
+def shorten(line: str) -> str:
+    """A long line's end: there pip names the cause."""
+    return line if len(line) <= 160 else f"... {line[-160:]}"
 
 
 def clean_environment() -> dict[str, str]:

@@ -120,7 +120,7 @@ def announce(environment: Environment, source: str, sound: bool, lab_is_there: b
     elif sound or {entry.name for entry in environment.folder.iterdir()} == {environment.lock.name}:
         say("First start: making a Python environment for the course. This is done once.")
     else:
-        say("The environment is unfinished, or another Python's; making it anew.")
+        say("The last installation was not finished, or was another Python's; making a new one.")
     say(f"  where     {environment.folder}")
     say(f"  how much  {packages.expected_size(source)}")
     say(f"  how long  2 to 10 minutes, most of it downloading (Python {VERSION})\n")
