@@ -375,14 +375,14 @@ QUIZ = (
         "The weights form an n × n matrix. What does its row 3 say?",
         (
             Choice(
-                "How much token 3 reads each token.",
-                True,
-                "A row belongs to the token that reads (the query), and its entries sum to 1.",
-            ),
-            Choice(
                 "How much each token reads token 3.",
                 False,
                 "That is column 3. A column need not sum to 1: a token may be read by all or by none.",
+            ),
+            Choice(
+                "How much token 3 reads each token.",
+                True,
+                "A row belongs to the token that reads (the query), and its entries sum to 1.",
             ),
             Choice(
                 "How important token 3 is for the meaning of the text.",
@@ -396,12 +396,6 @@ QUIZ = (
         "“it” scores three keys with 1, 1 and 1. Then every score rises by 5. What are the weights?",
         (
             Choice(
-                "1/3 each, before and after.",
-                True,
-                "Equal scores give equal shares, and a softmax sees only differences: the factor e⁵ "
-                "stands above and below the line and cancels.",
-            ),
-            Choice(
                 "1/3 each before; near 1 each after.",
                 False,
                 "A row sums to 1 whatever the scores are, so three weights cannot all be near 1.",
@@ -410,6 +404,12 @@ QUIZ = (
                 "1 each before, 6 each after.",
                 False,
                 "These are the scores. Weights are shares of one whole.",
+            ),
+            Choice(
+                "1/3 each, before and after.",
+                True,
+                "Equal scores give equal shares, and a softmax sees only differences: the factor e⁵ "
+                "stands above and below the line and cancels.",
             ),
         ),
     ),
@@ -440,15 +440,15 @@ QUIZ = (
         "You shuffle the words of a text and run self-attention (no positions, no mask) again.",
         (
             Choice(
-                "The outputs are the same vectors, shuffled along.",
-                True,
-                "This is permutation equivariance: a word gets the same mixture wherever it stands.",
-            ),
-            Choice(
                 "The outputs do not change at all.",
                 False,
                 "That would be invariance. Row 0 of the output belongs to whatever word is at place "
                 "0 now, so the rows move with their words.",
+            ),
+            Choice(
+                "The outputs are the same vectors, shuffled along.",
+                True,
+                "This is permutation equivariance: a word gets the same mixture wherever it stands.",
             ),
             Choice(
                 "Each output changes in an unforeseeable way.",
@@ -458,7 +458,7 @@ QUIZ = (
         ),
     ),
     Question(
-        "Which of these does training change directly? (Several may be right.)",
+        "Which of these does training change directly?",
         (
             Choice(
                 "The matrices that make queries, keys and values.",
@@ -486,12 +486,6 @@ QUIZ = (
         "“it” reads “tired” with a weight of 0.95, and the value of “tired” is all zeros. What happens?",
         (
             Choice(
-                "“it” receives almost nothing from it.",
-                True,
-                "The weight says where it read, the value what was passed on; 0.95 times nothing is "
-                "nothing.",
-            ),
-            Choice(
                 "“it” becomes almost a copy of “tired”.",
                 False,
                 "Not the word's vector is mixed in, but its value, which here holds nothing.",
@@ -500,6 +494,12 @@ QUIZ = (
                 "The softmax gives the weight to other words.",
                 False,
                 "Values come after the softmax and cannot change the weights.",
+            ),
+            Choice(
+                "“it” receives almost nothing from it.",
+                True,
+                "The weight says where it read, the value what was passed on; 0.95 times nothing is "
+                "nothing.",
             ),
         ),
     ),
