@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from course_lib.data.tokenizer import CharTokenizer
-from course_lib.model.gpt import GPT
+from course_lib.model.gpt import GPT, evaluating
 from course_lib.runtime import CourseError, notice
 
 GREEDY_BELOW = 1e-8  # a temperature so low leaves nothing but the largest logit
@@ -35,8 +35,8 @@ class Sampling:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise CourseError(f"temperature={self.temperature} must be 0 (greedy) or above")
-        if self.top_k is not None and self.top_k < 1:
-            raise CourseError(f"top_k={self.top_k} must be at least 1")
+        if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k >= 1):
+            raise CourseError(f"top_k={self.top_k} must be a whole number of at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise CourseError(f"top_p={self.top_p} must be above 0 and at most 1")
 
@@ -65,9 +65,8 @@ def next_token_probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     return torch.zeros_like(probabilities).scatter(0, order, probabilities)
 
 
-@torch.no_grad()
 def next_token_logits(model: GPT, tokens: Tensor) -> Tensor:
-    """Tokens (position,) of any number → logits (vocab_size,) for the next one.
+    """Tokens (position,) of any number → logits (vocab_size,) for the next one. Dropout is off.
 
     Past the context length: without absolute positions every token looks back context_length
     tokens (a sliding window; what lies more than a window a layer back cannot matter). Learned
@@ -79,9 +78,12 @@ def next_token_logits(model: GPT, tokens: Tensor) -> Tensor:
         if len(tokens) > length:
             fresh = length - length // 2  # tokens written between two fresh starts
             tokens = tokens[math.ceil((len(tokens) - length) / fresh) * fresh :]
-        return model(tokens[None])[0, -1]
-    reach = config.n_layers * (length - 1) + 1
-    return model(tokens[None, -reach:], window=length)[0, -1]
+        window = None
+    else:
+        tokens = tokens[-config.n_layers * (length - 1) - 1 :]
+        window = length
+    with evaluating(model):
+        return model(tokens[None], window=window)[0, -1]
 
 
 def crop_prompt(tokens: Tensor, context_length: int) -> Tensor:
@@ -100,7 +102,11 @@ def generate(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Iterator[int]:
-    """Continue a prompt by `length` tokens, one at a time. The model should be in eval mode."""
+    """Continue a prompt by `length` tokens, one at a time. Past the context, see next_token_logits.
+
+    A prompt longer than the context is cropped, with a notice. Raises CourseError, when the first
+    token is asked for, if the prompt is empty or the length below 0.
+    """
     if len(prompt) == 0:
         raise CourseError("the prompt is empty; give at least one token to continue from")
     if length < 0:
@@ -108,8 +114,10 @@ def generate(
     device = next(model.parameters()).device
     tokens = crop_prompt(prompt, model.config.context_length).to(device)
     for _ in range(length):
-        probabilities = next_token_probabilities(next_token_logits(model, tokens), sampling)
-        chosen = torch.multinomial(probabilities.cpu(), 1, generator=generator)
+        # on the CPU: not every device has float64, and the draws are then the same everywhere
+        logits = next_token_logits(model, tokens).cpu()
+        probabilities = next_token_probabilities(logits, sampling)
+        chosen = torch.multinomial(probabilities, 1, generator=generator)
         tokens = torch.cat([tokens, chosen.to(device)])
         yield chosen.item()
 

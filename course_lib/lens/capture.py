@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from course_lib.model.gpt import GPT
+from course_lib.model.gpt import GPT, evaluating
 from course_lib.runtime import CourseError
 
 
@@ -38,7 +37,6 @@ class Capture:
         return self.weights[index]
 
 
-@torch.no_grad()
 def capture(model: GPT, tokens: Tensor) -> Capture:
     """Run the model once on tokens (batch, position), in evaluation mode, and keep what it read."""
     inputs: list[Tensor] = []
@@ -46,12 +44,10 @@ def capture(model: GPT, tokens: Tensor) -> Capture:
         block.attention.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
         for block in model.blocks
     ]
-    was_training = model.training
-    model.eval()
     try:
-        logits, weights = model(tokens, return_weights=True)
+        with evaluating(model):
+            logits, weights = model(tokens, return_weights=True)
     finally:
-        model.train(was_training)
         for hook in hooks:
             hook.remove()
     return Capture(tokens, logits, weights, tuple(inputs))

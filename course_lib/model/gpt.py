@@ -7,6 +7,8 @@ position at once; the causal mask keeps each prediction from seeing its answer. 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +70,18 @@ class GPT(nn.Module):
             all_weights.append(weights)
         logits = self.head(self.final_norm(x))
         return (logits, tuple(all_weights)) if return_weights else logits
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside: dropout off, no gradients. Afterwards, also after an error, the mode as before."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -28,7 +29,7 @@ from safetensors.torch import save as dump_tensors
 from course_lib.data.tokenizer import CharTokenizer
 from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT
-from course_lib.runtime import CourseError
+from course_lib.runtime import CourseError, usable_path
 from course_lib.training.trainer import Record
 
 FORMAT = 1
@@ -87,33 +88,45 @@ def load_run(
     cut, altered or does not fit.
     """
     folder = Path(folder)
-    if not (folder / CONFIG).is_file():
-        raise CourseError(f"{folder} holds no run: there is no {CONFIG} in it; give the folder "
-                          "that `train --out` named")  # fmt: skip
     config = _read_config(folder / CONFIG)
     weights = _read(folder / MODEL)
-    if hashlib.sha256(weights).hexdigest() != config["checksums"][MODEL]:
+    if hashlib.sha256(weights).hexdigest() != config["checksums"].get(MODEL):
         raise _damaged(folder / MODEL, "its checksum is not the one in config.json")
     try:
         tensors = load_tensors(weights)
     except SafetensorError as error:
         raise _damaged(folder / MODEL, str(error)) from None
+    tokenizer = CharTokenizer(config["vocabulary"])
     model = GPT(GPTConfig.from_dict(config["model"]))
+    if model.config.vocab_size != tokenizer.vocab_size:
+        raise _damaged(folder / CONFIG, "its vocabulary does not have the model's vocab_size")
     restore_weights(model, tensors, folder / MODEL)
-    return model.to(device).eval(), CharTokenizer(config["vocabulary"]), config
+    return model.to(device).eval(), tokenizer, config
 
 
 def weights_to_store(model: GPT) -> dict[str, torch.Tensor]:
-    """The model's tensors by name, on the CPU; a tied head is the embedding and stored once."""
-    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    """The model's tensors by name, on the CPU; a tied head is the embedding and stored once.
+
+    Raises CourseError if the model should be tied and holds two different matrices.
+    """
+    # torch.compile puts _orig_mod before the names of what it wraps
+    state = {name.replace("_orig_mod.", ""): t.detach() for name, t in model.state_dict().items()}
     if model.config.tied_head:
-        del state["head.weight"]
-    return state
+        head, embedding = state.pop("head.weight"), state["token_embedding.weight"]
+        if head.data_ptr() != embedding.data_ptr() and not torch.equal(head, embedding):
+            raise CourseError(
+                "the model's head should be its embedding, and they differ; set model.head.weight "
+                "= model.token_embedding.weight, or build the model with tied_head=False"
+            )
+    return {name: tensor.cpu().contiguous() for name, tensor in state.items()}
 
 
 def restore_weights(model: GPT, tensors: dict[str, torch.Tensor], source: Path) -> None:
-    """Copy stored tensors into the model. Names and shapes must be the model's, every one."""
-    expected = model.state_dict()
+    """Copy stored tensors into the model. Names and shapes must be the model's, every one.
+
+    A tied model's head may be stored too, if it is the embedding.
+    """
+    expected, tensors = model.state_dict(), dict(tensors)
     if model.config.tied_head:
         head = tensors.pop("head.weight", None)
         embedding = tensors.get("token_embedding.weight")
@@ -135,10 +148,16 @@ def restore_weights(model: GPT, tensors: dict[str, torch.Tensor], source: Path) 
 
 def require_free(folder: Path) -> None:
     """Refuse a place for a run that holds something already."""
-    if folder.is_dir() and any(folder.iterdir()):
-        raise CourseError(f"{folder} is not empty; choose another --out, or move it away first")
-    if folder.exists() and not folder.is_dir():
-        raise CourseError(f"{folder} is a file; choose another --out")
+    usable_path(str(folder), "the run's folder")
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise CourseError(f"{folder} is not empty; choose another --out, or move it away first")
+        if folder.exists() and not folder.is_dir():
+            raise CourseError(f"{folder} is a file; choose another --out")
+    except OSError as error:
+        raise CourseError(
+            f"{folder} cannot be looked at: {error.strerror}; choose another --out"
+        ) from None
 
 
 def json_bytes(value: object) -> bytes:
@@ -148,25 +167,25 @@ def json_bytes(value: object) -> bytes:
 
 def _history_csv(history: Sequence[Record]) -> bytes:
     names = [field.name for field in fields(Record)]
-    with tempfile.SpooledTemporaryFile(mode="w+", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        for record in history:
-            row = asdict(record)
-            row["seconds"] = f"{record.seconds:.3f}"
-            row["train_loss"] = f"{record.train_loss:.6f}"
-            row["val_loss"] = "" if record.val_loss is None else f"{record.val_loss:.6f}"
-            row["learning_rate"] = f"{record.learning_rate:.6g}"
-            writer.writerow(row)
-        file.seek(0)
-        return file.read().encode("utf-8")
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, names, lineterminator="\n")
+    writer.writeheader()
+    for record in history:
+        row = asdict(record)
+        row["seconds"] = f"{record.seconds:.3f}"
+        row["train_loss"] = f"{record.train_loss:.6f}"
+        row["val_loss"] = "" if record.val_loss is None else f"{record.val_loss:.6f}"
+        row["learning_rate"] = f"{record.learning_rate:.6g}"
+        writer.writerow(row)
+    return table.getvalue().encode("utf-8")
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    content = _read(path)
     try:
-        config = json.loads(_read(path).decode("utf-8"))
+        config = json.loads(content.decode("utf-8"))
         stored = config["checksums"].pop(CONFIG)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # what a damaged JSON can raise
         raise _damaged(path, str(error)) from None
     except (KeyError, TypeError, AttributeError):
         raise _damaged(path, "it is not the configuration of a run") from None
@@ -188,7 +207,10 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
+        raise CourseError(
+            f"{path} cannot be read: {error.strerror}; give a run's folder, the one that "
+            "`train --out` named, with all its files"
+        ) from None
 
 
 def _write(path: Path, content: bytes) -> None:

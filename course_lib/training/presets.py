@@ -6,6 +6,7 @@ float32, eager, AdamW.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -42,15 +43,27 @@ class TrainingConfig:
                 raise CourseError(f"{name}={value!r} must be a whole number of at least 1")
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise CourseError(f"seed={self.seed!r} must be a whole number from 0 to 2^63 - 1")
-        if not 0 <= self.warmup_steps < self.steps:
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise CourseError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        if not 0 <= self.weight_decay < math.inf:
+            raise CourseError(f"weight_decay={self.weight_decay} must be 0 or above")
+        if not self.gradient_clip > 0:
+            raise CourseError(
+                f"gradient_clip={self.gradient_clip} must be above 0; float('inf') clips nothing"
+            )
+        self._require_schedule()
+
+    def _require_schedule(self) -> None:
+        if not isinstance(self.warmup_steps, int) or not 0 <= self.warmup_steps < self.steps:
             raise CourseError(
                 f"warmup_steps={self.warmup_steps} does not fit into steps={self.steps}; "
                 f"use 0 to {self.steps - 1}"
             )
-        if not 0 <= self.minimum_rate <= self.learning_rate or self.learning_rate == 0:
+        if not (0 <= self.minimum_rate <= self.learning_rate and 0 < self.learning_rate < math.inf):
             raise CourseError(
                 f"minimum_rate={self.minimum_rate} must lie between 0 and "
-                f"learning_rate={self.learning_rate}, which must be above 0"
+                f"learning_rate={self.learning_rate}, which must be above 0 and finite"
             )
 
     def adapted(self, *, steps: int | None = None, seed: int | None = None) -> TrainingConfig:

@@ -14,7 +14,8 @@ from course_lib.runtime import CourseError
 def warmup_cosine(step: int, *, steps: int, warmup: int, peak: float, minimum: float) -> float:
     """The rate of step 0 ≤ step < steps: a line up to `peak`, half a cosine down to `minimum`.
 
-    The first step is above 0, step `warmup` has the peak, and the last step the minimum.
+    The first step is above 0, step `warmup` has the peak, and the last step the minimum. Where one
+    step is two of these, as in a run of one step, it has the minimum.
     """
     if not 0 <= warmup < steps:
         raise CourseError(
@@ -25,6 +26,8 @@ def warmup_cosine(step: int, *, steps: int, warmup: int, peak: float, minimum: f
             f"the rate cannot go from a peak of {peak} down to {minimum}; "
             "use a peak above 0 and a minimum from 0 to the peak"
         )
+    if not 0 <= step < steps:
+        raise CourseError(f"there is no step {step} in a run of {steps}; use 0 to {steps - 1}")
     if step < warmup:
         return peak * (step + 1) / (warmup + 1)
     last = steps - 1

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from course_lib.data.batches import evaluation_windows, random_windows
 from course_lib.data.corpora import require_windows
-from course_lib.model.gpt import GPT, count_parameters
+from course_lib.model.gpt import GPT, count_parameters, evaluating
 from course_lib.runtime import notice
 from course_lib.training.optimizer import make_adamw
 from course_lib.training.presets import TrainingConfig
@@ -29,7 +29,6 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-@torch.no_grad()
 def evaluate(model: GPT, tokens: Tensor, batch_size: int = 64) -> float | None:
     """Mean loss in nats over the whole split: each token but the first is predicted once.
 
@@ -44,13 +43,11 @@ def evaluate(model: GPT, tokens: Tensor, batch_size: int = 64) -> float | None:
         )
         return None
     device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
     total = 0.0
-    for inputs, targets in evaluation_windows(tokens, context_length, batch_size):
-        loss = next_token_loss(model(inputs.to(device)), targets.to(device))
-        total += loss.item() * targets.numel()
-    model.train(was_training)
+    with evaluating(model):
+        for inputs, targets in evaluation_windows(tokens, context_length, batch_size):
+            loss = next_token_loss(model(inputs.to(device)), targets.to(device))
+            total += loss.item() * targets.numel()
     return total / (len(tokens) - 1)
 
 

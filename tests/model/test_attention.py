@@ -116,19 +116,30 @@ def test_multi_head_attention_equals_pytorchs_layer(return_weights, bias):
         assert weights is None
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(("n_heads", "n_kv_heads"), [(4, 2), (6, 3), (6, 2), (3, 1), (5, 5)])
-def test_grouped_heads_by_a_loop_over_heads(n_heads, n_kv_heads):
-    """Query head h reads key and value head h // group: 0, 0, 1, 1 for four over two."""
-    d_head, length = 7, 5
-    layer = MultiHeadAttention(n_heads * d_head, n_heads, n_kv_heads=n_kv_heads)
+def test_heads_by_a_loop(n_heads, n_kv_heads, scheme):
+    """Query head h reads key and value head h // group: 0, 0, 1, 1 for four over two.
+
+    Positions turn queries and keys, never values, and ALiBi's bias is each head's own.
+    """
+    d_head, length = 10, 7
+    chosen = SCHEMES[scheme](n_heads)
+    layer = MultiHeadAttention(n_heads * d_head, n_heads, n_kv_heads=n_kv_heads, positions=chosen)
     x, positions = torch.randn(2, length, n_heads * d_head), torch.arange(length)
+    bias = chosen.score_bias(positions, positions)
     query, key, value = layer.query(x), layer.key(x), layer.value(x)
     heads, all_weights = [], []
     for head in range(n_heads):
         own = slice(head * d_head, (head + 1) * d_head)
         shared = head // (n_heads // n_kv_heads)
         shared = slice(shared * d_head, (shared + 1) * d_head)
-        mixed, weights = attention(query[..., own], key[..., shared], value[..., shared])
+        mixed, weights = attention(
+            chosen.rotate(query[:, None, :, own], positions)[:, 0],
+            chosen.rotate(key[:, None, :, shared], positions)[:, 0],
+            value[..., shared],
+            bias=None if bias is None else bias[head],
+        )
         heads.append(mixed)
         all_weights.append(weights)
     expected = layer.output(torch.cat(heads, dim=-1))

@@ -117,7 +117,7 @@ def test_the_forward_pass_written_out(placement, positions):
 # ---- laws
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, database=None)
 @given(configurations(), st.integers(0, 12), st.integers(1, 10), st.booleans())
 def test_changing_a_token_changes_nothing_before_it(config, changed, step, return_weights):
     torch.manual_seed(0)
@@ -133,7 +133,7 @@ def test_changing_a_token_changes_nothing_before_it(config, changed, step, retur
     assert not torch.equal(before[:, changed], after[:, changed])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40, database=None)
 @given(configurations(initialisation="gpt2"))
 def test_the_first_loss_is_that_of_guessing(config):
     torch.manual_seed(0)

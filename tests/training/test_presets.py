@@ -1,0 +1,89 @@
+"""Recipes: what is in them, how they are adapted, what they refuse."""
+
+import math
+
+import pytest
+
+from course_lib.model.config import GPTConfig
+from course_lib.runtime import CourseError
+from course_lib.training.presets import PRESETS, TrainingConfig, get_preset
+
+
+def test_plain_is_the_yardstick():
+    plain = get_preset("plain")
+    config = GPTConfig(vocab_size=65, **plain.model)
+    assert (config.n_layers, config.n_heads, config.d_model, config.context_length) == (
+        4,
+        4,
+        128,
+        64,
+    )
+    assert (config.positions, config.norm, config.feed_forward) == ("learned", "layer_norm", "gelu")
+    assert (config.tied_head, config.dropout) == (True, 0.0)
+    training = plain.training
+    assert (training.steps, training.batch_size, training.warmup_steps) == (2_000, 12, 100)
+    assert (training.learning_rate, training.minimum_rate) == (1e-3, 1e-4)
+    assert (training.beta1, training.beta2) == (0.9, 0.99)
+    assert (training.weight_decay, training.gradient_clip) == (0.1, 1.0)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_each_preset_builds(name):
+    GPTConfig(vocab_size=65, **PRESETS[name].model)
+
+
+@pytest.mark.parametrize(
+    ("steps", "warmup"), [(2_000, 100), (200, 10), (19, 0), (20, 1), (1, 0), (4_001, 200)]
+)
+def test_another_length_keeps_the_share_of_the_warm_up(steps, warmup):
+    adapted = TrainingConfig().adapted(steps=steps)
+    assert (adapted.steps, adapted.warmup_steps) == (steps, warmup)
+
+
+def test_adapting_changes_what_was_asked_for_only():
+    recipe = TrainingConfig(batch_size=5, seed=3)
+    assert recipe.adapted() == recipe
+    assert recipe.adapted(seed=4) == TrainingConfig(batch_size=5, seed=4)
+    assert recipe.adapted(steps=2_000) == recipe
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"steps": 0}, "steps=0 must be a whole number of at least 1"),
+        ({"steps": 2.0}, "steps=2.0 must be a whole number"),
+        ({"batch_size": True}, "batch_size=True must be a whole number"),
+        ({"evaluate_every": 0}, "evaluate_every=0 must be"),
+        ({"seed": -1}, "seed=-1 must be a whole number from 0 to 2^63 - 1"),
+        ({"seed": 2**63}, "must be a whole number from 0 to 2^63 - 1"),
+        ({"steps": 100}, "warmup_steps=100 does not fit into steps=100; use 0 to 99"),
+        ({"warmup_steps": -1}, "warmup_steps=-1 does not fit"),
+        ({"warmup_steps": 1.5}, "warmup_steps=1.5 does not fit"),
+        ({"minimum_rate": 2e-3}, "minimum_rate=0.002 must lie between 0 and learning_rate=0.001"),
+        ({"learning_rate": 0.0, "minimum_rate": 0.0}, "which must be above 0"),
+        ({"learning_rate": math.nan}, "learning_rate=nan"),
+        ({"learning_rate": math.inf}, "above 0 and finite"),
+        ({"beta1": 1.0}, "beta1=1.0 must be at least 0 and below 1"),
+        ({"beta2": -0.1}, "beta2=-0.1 must be"),
+        ({"weight_decay": -0.1}, "weight_decay=-0.1 must be 0 or above"),
+        ({"weight_decay": math.nan}, "weight_decay=nan must be 0 or above"),
+        ({"gradient_clip": 0.0}, "gradient_clip=0.0 must be above 0; float('inf') clips nothing"),
+        ({"gradient_clip": -1.0}, "gradient_clip=-1.0 must be above 0"),
+    ],
+)
+def test_refusals(values, message):
+    with pytest.raises(CourseError) as refusal:
+        TrainingConfig(**values)
+    assert message in str(refusal.value)
+
+
+def test_refusals_when_adapting():
+    with pytest.raises(CourseError, match="steps=0 must be"):
+        TrainingConfig().adapted(steps=0)
+    with pytest.raises(CourseError, match="steps=-5 must be"):
+        TrainingConfig().adapted(steps=-5)
+
+
+def test_an_unknown_preset_is_refused_with_the_names_there_are():
+    with pytest.raises(CourseError, match=r"no preset 'plane'; use one of: plain"):
+        get_preset("plane")

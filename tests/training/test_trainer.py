@@ -1,0 +1,245 @@
+"""The training loop against one written out here, and what evaluation must not disturb."""
+
+import math
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from course_lib.data.batches import random_windows
+from course_lib.model.config import GPTConfig
+from course_lib.model.gpt import GPT
+from course_lib.runtime import CourseError, CourseNotice
+from course_lib.training.presets import TrainingConfig
+from course_lib.training.trainer import Trainer, evaluate, next_token_loss
+
+VOCABULARY, CONTEXT = 11, 7
+
+
+def small_gpt(**values) -> GPT:
+    torch.manual_seed(0)
+    values = {"vocab_size": VOCABULARY, "context_length": CONTEXT, "n_layers": 1} | values
+    return GPT(GPTConfig(d_model=12, **values))
+
+
+def text(length: int, seed: int = 5) -> torch.Tensor:
+    return torch.randint(VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+def recipe(**values) -> TrainingConfig:
+    defaults = {"steps": 6, "batch_size": 3, "warmup_steps": 2, "evaluate_every": 2, "seed": 9}
+    return TrainingConfig(**{**defaults, **values})
+
+
+def trained(validation_length: int = 40, model_values=None, **values) -> Trainer:
+    trainer = Trainer(
+        small_gpt(**(model_values or {})), text(200), text(validation_length, 6), recipe(**values)
+    )
+    torch.manual_seed(1)  # what dropout draws from
+    for _ in trainer.run():
+        pass
+    return trainer
+
+
+def losses(trainer: Trainer) -> list[float]:
+    return [record.train_loss for record in trainer.history]
+
+
+# ---- oracles
+
+
+def test_loss_by_loops():
+    logits, targets = torch.randn(2, 3, 5), torch.randint(5, (2, 3))
+    total = 0.0
+    for b in range(2):
+        for t in range(3):
+            exponentials = [math.exp(logit) for logit in logits[b, t].tolist()]
+            total -= math.log(exponentials[targets[b, t]] / sum(exponentials))
+    assert next_token_loss(logits, targets).item() == pytest.approx(total / 6, rel=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_the_trainer_equals_a_plain_loop_bit_for_bit(dropout):
+    trainer = trained(model_values={"dropout": dropout}, gradient_clip=0.3)
+    model, tokens = small_gpt(dropout=dropout), text(200)
+    torch.manual_seed(1)
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    vectors = [p for p in model.parameters() if p.ndim == 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
+        betas=(0.9, 0.99),
+    )
+    generator = torch.Generator().manual_seed(9)
+    peak, minimum = 1e-3, 1e-4
+    for step in range(6):
+        rate = peak * (step + 1) / 3
+        if step >= 2:
+            rate = minimum + (peak - minimum) * (1 + math.cos(math.pi * (step - 2) / 3)) / 2
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        inputs, targets = random_windows(tokens, 3, CONTEXT, generator)
+        loss = F.cross_entropy(model(inputs).view(-1, VOCABULARY), targets.view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm()
+        assert norm > 0.3  # so that clipping is seen
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        optimizer.step()
+        assert trainer.history[step].train_loss == loss.item()
+        assert trainer.history[step].learning_rate == pytest.approx(rate, rel=1e-12)
+    for name, tensor in trainer.model.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name])
+
+
+@pytest.mark.parametrize("length", [8, 9, 14, 15, 16, 40])
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_evaluation_predicts_each_character_once(length, batch_size):
+    """Windows follow one another, each with an empty past, the last one as short as it is."""
+    model, tokens = small_gpt().eval(), text(length)
+    total, predicted = 0.0, 0
+    for start in range(0, length - 1, CONTEXT):
+        window = tokens[start : start + CONTEXT + 1]
+        for t in range(len(window) - 1):
+            logits = model(window[None, : t + 1])[0, -1]
+            total -= logits.log_softmax(dim=0)[window[t + 1]].item()
+            predicted += 1
+    assert predicted == length - 1
+    assert evaluate(model, tokens, batch_size) == pytest.approx(total / predicted, rel=1e-5)
+
+
+# ---- laws
+
+
+def test_records_count_steps_and_characters():
+    trainer = trained(steps=5, evaluate_every=2)
+    assert [record.step for record in trainer.history] == [1, 2, 3, 4, 5]
+    assert [record.tokens for record in trainer.history] == [21, 42, 63, 84, 105]
+    measured = [record.val_loss is not None for record in trainer.history]
+    assert measured == [False, True, False, True, True]  # the last step always
+    assert trainer.history[-1].val_loss == evaluate(trainer.model, trainer.validation_tokens)
+    seconds = [record.seconds for record in trainer.history]
+    assert seconds == sorted(seconds)
+
+
+def test_training_learns():
+    trainer = Trainer(
+        small_gpt(),
+        torch.arange(200) % VOCABULARY,
+        torch.arange(40) % VOCABULARY,
+        recipe(steps=60, learning_rate=3e-2, warmup_steps=5, evaluate_every=60),
+    )
+    first, *_, last = trainer.run()
+    assert first.train_loss == pytest.approx(math.log(VOCABULARY), rel=0.03)
+    assert last.train_loss < 0.5
+    assert last.val_loss < 0.5
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = (trained(model_values={"dropout": 0.1}) for _ in range(2))
+    assert losses(first) == losses(second)
+    assert [r.val_loss for r in first.history] == [r.val_loss for r in second.history]
+    for name, tensor in first.model.state_dict().items():
+        assert torch.equal(tensor, second.model.state_dict()[name])
+    assert losses(trained(seed=10)) != losses(trained(seed=9))
+
+
+def test_evaluating_more_often_changes_nothing():
+    seldom = trained(model_values={"dropout": 0.3}, evaluate_every=6)
+    often = trained(model_values={"dropout": 0.3}, evaluate_every=1)
+    assert losses(seldom) == losses(often)
+
+
+def test_evaluation_is_without_dropout_gradients_and_random_numbers():
+    model, tokens = small_gpt(dropout=0.5), text(40)
+    before = torch.get_rng_state()
+    assert evaluate(model.train(), tokens) == evaluate(model.eval(), tokens)
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_leaves_the_mode_as_it_was_also_after_an_error(training):
+    model = small_gpt(dropout=0.5).train(training)
+    evaluate(model, text(40))
+    assert model.training == training
+    with pytest.raises(IndexError):
+        evaluate(model, text(40) + VOCABULARY)  # outside the vocabulary
+    assert all(module.training == training for module in model.modules())
+
+
+def test_training_goes_on_in_training_mode_after_an_evaluation():
+    trainer = Trainer(small_gpt(dropout=0.5), text(200), text(36), recipe(evaluate_every=1))
+    seen = []
+    trainer.model.blocks[0].register_forward_pre_hook(
+        lambda module, _: seen.append((module.training, torch.is_grad_enabled()))
+    )
+    for _ in trainer.run():
+        pass
+    assert seen == [(True, True), (False, False)] * 6
+
+
+def test_the_caller_may_stop_at_any_step():
+    trainer = Trainer(small_gpt(), text(200), text(40), recipe())
+    for record in trainer.run():
+        if record.step == 3:
+            break
+    assert len(trainer.history) == 3
+    result = trainer.result()
+    assert result["steps"] == 3
+    assert result["val_loss"] == evaluate(trainer.model, trainer.validation_tokens)
+
+
+def test_the_result_says_where_the_run_ended():
+    trainer = trained()
+    result = trainer.result()
+    assert set(result) == {
+        "val_loss",
+        "train_seconds",
+        "tokens_per_second",
+        "parameters",
+        "device",
+        "dtype",
+        "threads",
+        "seed",
+        "steps",
+    }
+    last = trainer.history[-1]
+    assert result["val_loss"] == last.val_loss
+    assert result["tokens_per_second"] == pytest.approx(last.tokens / last.seconds, rel=1e-3)
+    assert (result["device"], result["dtype"], result["seed"]) == ("cpu", "float32", 9)
+    assert result["parameters"] == sum(p.numel() for p in trainer.model.parameters())
+
+
+def test_one_character_repeated_trains_to_a_loss_of_zero():
+    model = small_gpt(vocab_size=1)
+    ones = torch.zeros(100, dtype=torch.long)
+    trainer = Trainer(model, ones, ones, recipe())
+    for record in trainer.run():
+        assert record.train_loss == 0.0
+        assert record.val_loss in (None, 0.0)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+# ---- notices and refusals
+
+
+def test_a_validation_part_without_a_window_gives_no_value_and_a_notice():
+    model = small_gpt()
+    with pytest.warns(CourseNotice, match="validation part has 7 characters.* window of 8"):
+        assert evaluate(model, text(CONTEXT)) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert evaluate(model, text(CONTEXT + 1)) > 0
+    with pytest.warns(CourseNotice):
+        trainer = trained(validation_length=3)
+    assert {record.val_loss for record in trainer.history} == {None}
+    with pytest.warns(CourseNotice):
+        assert trainer.result()["val_loss"] is None
+
+
+def test_a_training_part_of_one_window_is_enough_and_less_is_refused():
+    trainer = Trainer(small_gpt(), text(CONTEXT + 1), text(40), recipe())
+    assert len(list(trainer.run())) == 6
+    with pytest.raises(CourseError, match=r"7 characters.*context_length=7.*at most 6"):
+        Trainer(small_gpt(), text(CONTEXT), text(40), recipe())
