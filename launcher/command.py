@@ -92,7 +92,7 @@ def open_lab(checkout: Path, port: int | None, browser: bool) -> int:
     environment = prepare(checkout, "lab")
     work = work_folder(checkout)
     if work.parent != checkout:
-        say(f"{checkout} cannot be written to, so your notebooks are in {work}")
+        say(f"{checkout} cannot be written to; a folder of yours takes its place.")
     for line in refresh(checkout / "notebooks", work):
         say(line)
     jupyter.end_like_ctrl_c()
