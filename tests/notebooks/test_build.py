@@ -300,3 +300,17 @@ def test_a_cell_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_what_a_lesson_that_was_never_built_differs_in(tmp_path: Path) -> None:
     lesson = read_lesson(lesson_paths(make_course(tmp_path, n98_small=SMALL))[0])
     assert differences(lesson) == ["notebooks/98_small.ipynb is missing"]
+
+
+def test_an_interrupted_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Path) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "98_small.ipynb"
+    path.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(build_notebooks.os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        build_notebooks.write_atomically(path, "new")
+    assert path.read_text(encoding="utf-8") == "old"
