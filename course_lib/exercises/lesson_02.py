@@ -28,15 +28,32 @@ def _random(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
+def _trainable(*shape, seed=0):
+    """As in training: gradients flow, in double precision, with two axes in front."""
+    return _random(*shape, seed=seed).double().requires_grad_()
+
+
 def _query_key_cases():
     yield _random(5, 3), _random(5, 3, seed=1)
     yield _random(2, 7, 11, seed=2), _random(2, 7, 11, seed=3)
     yield _random(3, 13, seed=4), _random(5, 13, seed=5)
+    yield _random(1, 7, seed=6), _random(5, 7, seed=7)
+    yield _trainable(2, 3, 5, 7), _trainable(2, 3, 11, 7, seed=1)
+
+
+def _score_cases():
+    yield (_random(5, 7),)
+    yield (_random(3, 3, seed=1),)
+    yield (_random(2, 11, 5, seed=2),)
+    yield (_random(1, 7, seed=3),)
+    yield (_trainable(2, 3, 5, 7),)
 
 
 def _attention_cases():
     yield _random(5, 3), _random(5, 3, seed=1), _random(5, 7, seed=2)
     yield _random(2, 3, 5, seed=3), _random(2, 3, 5, seed=4), _random(2, 3, 11, seed=5)
+    yield _random(1, 7, seed=6), _random(5, 7, seed=7), _random(5, 3, seed=8)
+    yield _trainable(2, 3, 5, 7), _trainable(2, 3, 11, 7, seed=1), _trainable(2, 3, 11, 13, seed=2)
 
 
 def _scores_with_t(query, key):
@@ -44,9 +61,9 @@ def _scores_with_t(query, key):
     return query @ reversed_key / math.sqrt(query.shape[-1])
 
 
-def _over_all_but_the_first_axis(scores):
+def _over_the_last_two_axes(scores):
     exponentials = scores.exp()
-    return exponentials / exponentials.sum(dim=tuple(range(scores.ndim))[-2:], keepdim=True)
+    return exponentials / exponentials.sum(dim=(-2, -1), keepdim=True)
 
 
 BY_HAND = Exercise(
@@ -60,9 +77,10 @@ BY_HAND = Exercise(
         Misconception(
             "too sure",
             1.0,
-            "That is nearly 1, which is too sure. Two slips lead there: leaving the scores at 8 "
-            "(they are divided by √d_k = √4 = 2 first), or leaving out the three zeros, whose "
-            "exponential is not 0 but 1. Each of the three other words gets a little.",
+            "That is nearly 1, which is too sure. Three slips lead there: leaving the scores at 8 "
+            "(they are divided by √d_k = √4 = 2 first); leaving out the three zeros, whose "
+            "exponential is not 0 but 1; or taking no exponential at all. Each of the three other "
+            "words gets a little.",
         ),
         Misconception(
             "divided by d_k",
@@ -99,6 +117,37 @@ BY_HAND = Exercise(
             0.9,
             "Right to one decimal, or nearly so; two are asked for, because the second one tells the "
             "usual slips apart.",
+        ),
+        Misconception(
+            "cut, not rounded",
+            0.94,
+            "You cut after the second digit: 0.9479 is rounded to 0.95.",
+        ),
+        Misconception(
+            "five words",
+            math.exp(4) / (math.exp(4) + 4),
+            "There are four words in all, “tired” and three others. The sum has e⁴ once and e⁰ = 1 "
+            "three times.",
+        ),
+        Misconception(
+            "another word's weight",
+            1 / (3 + math.exp(4)),
+            "That is the weight of one of the other words. “tired” has e⁴ above the line.",
+        ),
+        Misconception(
+            "the raw score",
+            8.0,
+            "8 is the raw score. It has still to be scaled, and the softmax to make a share of it.",
+        ),
+        Misconception(
+            "a percentage",
+            100 * math.exp(4) / (3 + math.exp(4)),
+            "Right, as a percentage. Weights are shares of 1: divide by 100.",
+        ),
+        Misconception(
+            "no exponential",
+            4 / (4 + 3),
+            "You added 4 and three ones. If zeros count as e⁰ = 1, then 4 counts as e⁴ ≈ 54.6.",
         ),
         Misconception(
             "all equal",
@@ -157,6 +206,69 @@ SCORES = Exercise(
             "belong to query i, so the query stands on the left of `@` and the key is transposed.",
         ),
         Misconception(
+            "scaled by the number of keys",
+            lambda query, key: query @ key.transpose(-2, -1) / math.sqrt(key.shape[-2]),
+            "You divide by the root of the number of keys. d_k is the number of entries in one of "
+            "them, the last axis: `key.shape[-1]`.",
+        ),
+        Misconception(
+            "scaled by the length of the keys' tensor",
+            lambda query, key: query @ key.transpose(-2, -1) / math.sqrt(len(key)),
+            "`len(key)` is the first axis: the number of keys, or of texts in a batch. d_k is the "
+            "last axis: `key.shape[-1]`.",
+        ),
+        Misconception(
+            "scaled by the second axis",
+            lambda query, key: query @ key.transpose(-2, -1) / math.sqrt(query.shape[1]),
+            "`shape[1]` is d_k for one text, and the number of tokens in a batch of texts. Counted "
+            "from the end, `shape[-1]` is d_k in both.",
+        ),
+        Misconception(
+            "always divided by 2",
+            lambda query, key: query @ key.transpose(-2, -1) / 2,
+            "You divide by 2, which is √d_k in our example, where d_k = 4. Other queries have other "
+            "lengths: `math.sqrt(query.shape[-1])`.",
+        ),
+        Misconception(
+            "softmax already",
+            lambda query, key: scaled_scores(query, key).softmax(dim=-1),
+            "These are weights already. Stop after the division; the softmax is the next exercise.",
+        ),
+        Misconception(
+            "key reshaped",
+            lambda query, key: (
+                query
+                @ key.reshape(*key.shape[:-2], key.shape[-1], key.shape[-2])
+                / math.sqrt(query.shape[-1])
+            ),
+            "`reshape` gives the right shape and cuts the numbers anew in reading order: no row "
+            "becomes a column. `transpose(-2, -1)` does that.",
+        ),
+        Misconception(
+            "axes counted from the front, for one text",
+            lambda query, key: query @ key.transpose(0, 1) / math.sqrt(query.shape[-1]),
+            "`transpose(0, 1)` counts the axes from the front. For one text these are the right ones; "
+            "for a batch they are texts and tokens. Count from the end: `transpose(-2, -1)`.",
+        ),
+        Misconception(
+            "axes counted from the front, for a batch",
+            lambda query, key: query @ key.transpose(1, 2) / math.sqrt(query.shape[-1]),
+            "`transpose(1, 2)` is right for a batch and fails for one text, which has no axis 2. "
+            "Count from the end, `transpose(-2, -1)`, and it fits both.",
+        ),
+        Misconception(
+            "einsum with fixed axes",
+            lambda query, key: torch.einsum("qd,kd->qk", query, key) / math.sqrt(query.shape[-1]),
+            "The einsum is right for one text. For any axes in front of it, write an ellipsis: "
+            "`...qd,...kd->...qk`.",
+        ),
+        Misconception(
+            "a root that wants a tensor",
+            lambda query, key: query @ key.transpose(-2, -1) / torch.sqrt(query.shape[-1]),
+            "`torch.sqrt` wants a tensor, and `query.shape[-1]` is a plain number: `math.sqrt` takes "
+            "it.",
+        ),
+        Misconception(
             "key not transposed",
             lambda query, key: query @ key / math.sqrt(query.shape[-1]),
             "A matrix product pairs the rows on its left with the columns on its right. The keys are "
@@ -181,8 +293,8 @@ SCORES = Exercise(
         ),
     ),
     hints=(
-        "`query @ key.transpose(-2, -1)` multiplies each query with each key. Which shape does it "
-        "have, and which axis belongs to whom?",
+        "`A @ B` pairs the rows of A with the columns of B. Queries and keys are both rows: what has "
+        "to happen to the keys first?",
         "Negative axes count from the end, so that the same line serves one text and a batch of "
         "them: the last two axes of the key change places, `transpose(-2, -1)`.",
         "d_k is `query.shape[-1]`; divide the product by `math.sqrt` of it.",
@@ -197,7 +309,7 @@ WEIGHTS = Exercise(
     stars=2,
     minutes=6,
     solution=softmax_rows,
-    cases=lambda: ((_random(5, 7),), (_random(3, 3, seed=1),), (_random(2, 11, 5, seed=2),)),
+    cases=_score_cases,
     misconceptions=(
         Misconception(
             "down the columns",
@@ -208,8 +320,15 @@ WEIGHTS = Exercise(
         Misconception(
             "along the first axis",
             lambda scores: scores.softmax(dim=0),
-            "`dim=0` is the first axis: the queries of one text, or the texts of a batch. It is the "
+            "`dim=0` is the first axis (Python's own `sum(…)` adds along it as well): the queries of "
+            "one text, or the texts of a batch. It is the "
             "reader who divides its attention among the keys, and those are the last axis: `dim=-1`.",
+        ),
+        Misconception(
+            "axis not named",
+            lambda scores: scores.softmax(dim=0 if scores.ndim in (0, 1, 3) else 1),
+            "Without `dim`, PyTorch guesses the axis: the keys for one text, the texts themselves in a "
+            "batch. Say which axis is meant: `dim=-1`.",
         ),
         Misconception(
             "along the second axis",
@@ -219,7 +338,7 @@ WEIGHTS = Exercise(
         ),
         Misconception(
             "over the whole matrix",
-            _over_all_but_the_first_axis,
+            _over_the_last_two_axes,
             "All weights together sum to 1 here. Each row must do so for itself, because each token "
             "divides its own attention: sum over `dim=-1` and keep that axis with `keepdim=True`.",
         ),
@@ -240,6 +359,47 @@ WEIGHTS = Exercise(
             lambda scores: scores.exp(),
             "The exponentials are right; they still have to become shares. Divide each by the sum "
             "of its row.",
+        ),
+        Misconception(
+            "exponential of the sum",
+            lambda scores: scores.exp() / scores.sum(dim=-1, keepdim=True).exp(),
+            "You divided by the exponential of the sum. It should be the sum of the exponentials: "
+            "first `exp`, then `sum`.",
+        ),
+        Misconception(
+            "new axis in second place",
+            lambda scores: scores.exp() / scores.exp().sum(dim=-1)[:, None],
+            "`[:, None]` puts the new axis in second place, which is right for one text only. "
+            "`[..., None]`, or `keepdim=True`, puts it last.",
+        ),
+        Misconception(
+            "a root for a second time",
+            lambda scores: (scores / math.sqrt(scores.shape[-1])).softmax(dim=-1),
+            "You scale here too. `scaled_scores` has done that; a softmax takes the scores as they "
+            "come.",
+        ),
+        Misconception(
+            "logarithm of the weights",
+            lambda scores: scores.log_softmax(dim=-1),
+            "These are the logarithms of the weights (`log_softmax`), useful for a loss. To mix values "
+            "we need the weights themselves.",
+        ),
+        Misconception(
+            "powers of two",
+            lambda scores: 2**scores / (2**scores).sum(dim=-1, keepdim=True),
+            "You took powers of 2. The softmax takes powers of e: `scores.exp()`. (Both give shares; "
+            "e has the simpler derivative.)",
+        ),
+        Misconception(
+            "absolute values",
+            lambda scores: scores.abs() / scores.abs().sum(dim=-1, keepdim=True),
+            "Absolute values are positive, but −3 would weigh as much as 3. A low score should mean "
+            "little: the exponential keeps the order.",
+        ),
+        Misconception(
+            "exponential of one number",
+            lambda scores: math.exp(scores),
+            "`math.exp` takes one number. A tensor has its own: `scores.exp()` takes all of them.",
         ),
         Misconception(
             "sigmoid",
@@ -288,6 +448,53 @@ ATTENTION = Exercise(
             lambda query, key, value: softmax_rows(scaled_scores(query, key)) @ value,
             "The output is right. Return the weights as well, so that we can look at them: "
             "`return output, weights`.",
+        ),
+        Misconception(
+            "output not returned",
+            lambda query, key, value: softmax_rows(scaled_scores(query, key)),
+            "The weights are right. Mix the values with them, and return both: "
+            "`return weights @ value, weights`.",
+        ),
+        Misconception(
+            "scores returned in place of weights",
+            lambda query, key, value: (
+                softmax_rows(scaled_scores(query, key)) @ value,
+                scaled_scores(query, key),
+            ),
+            "The output is right, but the second result holds the scores. Return the weights: what "
+            "came out of the softmax.",
+        ),
+        Misconception(
+            "scaled twice",
+            lambda query, key, value: (
+                softmax_rows(scaled_scores(query, key) / math.sqrt(query.shape[-1])) @ value,
+                softmax_rows(scaled_scores(query, key) / math.sqrt(query.shape[-1])),
+            ),
+            "The scores are divided by √d_k twice: `scaled_scores` has done it already.",
+        ),
+        Misconception(
+            "scaled by the values' length",
+            lambda query, key, value: (
+                softmax_rows(query @ key.transpose(-2, -1) / math.sqrt(value.shape[-1])) @ value,
+                softmax_rows(query @ key.transpose(-2, -1) / math.sqrt(value.shape[-1])),
+            ),
+            "You divide by the root of d_v, the length of a value. It is queries and keys that are "
+            "multiplied: take the root of `query.shape[-1]`.",
+        ),
+        Misconception(
+            "softmax over the second axis",
+            lambda query, key, value: (
+                scaled_scores(query, key).softmax(dim=1) @ value,
+                scaled_scores(query, key).softmax(dim=1),
+            ),
+            "Your softmax runs over `dim=1`: the keys for one text, the queries in a batch. Use "
+            "`softmax_rows`, or `dim=-1`.",
+        ),
+        Misconception(
+            "entry by entry in place of mixing",
+            lambda query, key, value: (softmax_rows(scaled_scores(query, key)) * value, None),
+            "`weights * value` multiplies entry by entry. Mixing adds up whole values, each with its "
+            "weight: that is the matrix product, `weights @ value`.",
         ),
         Misconception(
             "output and weights in the other order",
@@ -420,7 +627,8 @@ QUIZ = (
                 "The ratio of two weights of one query depends on that query and those two keys only.",
                 True,
                 "The sum below the line cancels in the ratio, and with it every other word. In one "
-                "pass “it” asks the same question in both sentences.",
+                "pass “it” asks the same question in both sentences, and “animal” and “road” offer the "
+                "same keys.",
             ),
             Choice(
                 "One pass has too few parameters; larger matrices would do it.",
@@ -431,13 +639,12 @@ QUIZ = (
             Choice(
                 "“tired” stands too far from “it”.",
                 False,
-                "Distance plays no part: without positions, attention does not even know where words "
-                "stand.",
+                "Distance plays no part: our attention does not even know where words stand.",
             ),
         ),
     ),
     Question(
-        "You shuffle the words of a text and run self-attention (no positions, no mask) again.",
+        "You shuffle the words of a text and run this lesson's self-attention again.",
         (
             Choice(
                 "The outputs do not change at all.",

@@ -29,12 +29,15 @@ ARROWS = (
 )  # fmt: skip
 
 
-def attention_flow(matrices: dict[str, np.ndarray], labels: Sequence[str]) -> dict[str, Axes]:
+def attention_flow(
+    matrices: dict[str, np.ndarray], labels: Sequence[str], features: Sequence[str] = ()
+) -> dict[str, Axes]:
     """Draw x, query, key, value, scores, weights and output, each (tokens, its width), as panels
     joined by arrows. Returns the Axes by name.
 
-    Positive numbers are blue, negative ones red. Raises CourseError if a matrix is missing or has
-    not one row for each label.
+    `features` names the columns of those panels that are as wide as there are names. Positive
+    numbers are blue, negative ones red. Raises CourseError if a matrix is missing or has not one
+    row for each label.
     """
     arrays = {name: np.asarray(matrix, dtype=float) for name, matrix in matrices.items()}
     if arrays.keys() != PANELS.keys():
@@ -44,26 +47,29 @@ def attention_flow(matrices: dict[str, np.ndarray], labels: Sequence[str]) -> di
             raise CourseError(
                 f"{name} has shape {array.shape}; give one row for each of the {len(labels)} labels"
             )
-    figure = plt.figure(figsize=(10.6, 5.6), layout="none")
-    axes = {name: _panel(figure, name, arrays[name], labels) for name in PANELS}
+    figure = plt.figure(figsize=(10.6, 7.0), layout="none")
+    axes = {name: _panel(figure, name, arrays[name], labels, features) for name in PANELS}
     for start, end in ARROWS:
         _arrow(figure, axes[start], axes[end])
     return axes
 
 
-def _panel(figure: Figure, name: str, array: np.ndarray, labels: Sequence[str]) -> Axes:
+def _panel(
+    figure: Figure, name: str, array: np.ndarray, labels: Sequence[str], features: Sequence[str]
+) -> Axes:
     column, row, title = PANELS[name]
-    width, height = 0.105, 0.19
-    ax = figure.add_axes((0.065 + column * 0.2, 0.72 - row * 0.325, width, height))
+    width, height = 0.105, 0.155
+    ax = figure.add_axes((0.065 + column * 0.2, 0.75 - row * 0.34, width, height))
     limit = max(abs(array).max(), 1e-9)
     ax.imshow(array, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
     ax.set_title(title, fontsize=9)
     label_axis(ax.yaxis, labels)
-    if name in ("scores", "weights"):
-        label_axis(ax.xaxis, labels)
+    columns = labels if name in ("scores", "weights") else features
+    if len(columns) == array.shape[1]:
+        label_axis(ax.xaxis, columns)
     else:
         ax.set_xticks([])
-        ax.set_xlabel(f"{array.shape[0]} × {array.shape[1]}", fontsize=9)
+    ax.set_xlabel(f"{array.shape[0]} × {array.shape[1]}", fontsize=8, labelpad=1)
     ax.tick_params(labelsize=8, length=2)
     for at in np.ndindex(array.shape):
         dark = abs(array[at]) > 0.6 * limit
