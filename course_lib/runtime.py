@@ -47,6 +47,8 @@ def usable_path(text: str, what: str) -> Path:
         reason = f"the characters {', '.join(map(ascii, bad))} cannot be in a name everywhere"
     elif name.startswith("-"):
         reason = "a name that starts with - looks like an option"
+    elif name.endswith((".", " ")):
+        reason = "a name that ends in a dot or a space loses it on Windows"
     elif name.split(".")[0].upper() in reserved:
         reason = "that name is reserved on Windows"
     elif len(name.encode()) > 200:
@@ -74,20 +76,24 @@ def choose_device(name: str | None = None) -> torch.device:
     """The device to compute on: the named one, else CUDA, else Apple's MPS, else the CPU."""
     import torch
 
-    available = {"cpu": True}
-    if name != "cpu":  # a CPU run must not start CUDA
-        available["cuda"] = torch.cuda.is_available()
-        available["mps"] = torch.backends.mps.is_available()
+    available = ["cpu"]
+    if name is None or name.partition(":")[0] != "cpu":  # a CPU run must not start CUDA
+        backends = {"cuda": torch.cuda, "mps": torch.backends.mps}
+        available = [d for d, backend in backends.items() if backend.is_available()] + available
     if name is None:
-        return torch.device(next(d for d in ("cuda", "mps", "cpu") if available[d]))
-    kind = name.partition(":")[0]
-    if not available.get(kind):
-        usable = ", ".join(d for d, there in available.items() if there)
-        raise CourseError(f"device {name!r} is not available here; use one of: {usable}")
+        return torch.device(available[0])
+    unavailable = CourseError(
+        f"device {name!r} is not available here; use one of: {', '.join(available)}"
+    )
+    if name.partition(":")[0] not in available:
+        raise unavailable
     try:
-        return torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
         raise CourseError(f"device {name!r} is not a device name; use e.g. cpu, cuda:0") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise unavailable
+    return device
 
 
 def begin_lesson(number: str, seed: int = 0) -> None:

@@ -1,0 +1,301 @@
+"""Sampling by the examples that have broken others, and generation past the context by oracles."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+from course_lib.data.tokenizer import CharTokenizer
+from course_lib.generation import (
+    Sampling,
+    crop_prompt,
+    generate,
+    generate_text,
+    next_token_logits,
+    next_token_probabilities,
+)
+from course_lib.model.attention import causal_mask
+from course_lib.model.config import CHOICES, GPTConfig
+from course_lib.model.gpt import GPT
+from course_lib.runtime import CourseError, CourseNotice
+
+VOCABULARY = 13
+GREEDY = Sampling(temperature=0.0)
+RELATIVE = ("none", "rotary", "alibi")
+ABSOLUTE = ("learned", "sinusoidal")
+
+
+def gpt(positions: str = "rotary", context_length: int = 5, **values) -> GPT:
+    """A model whose every weight matters, so that a wrong window shows in what it writes."""
+    torch.manual_seed(0)
+    values = {"n_layers": 2, "d_model": 24, "vocab_size": VOCABULARY} | values
+    model = GPT(GPTConfig(positions=positions, context_length=context_length, **values))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.4)
+    return model.eval()
+
+
+def tokens_of(length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+def written(model: GPT, prompt: torch.Tensor, length: int, sampling=GREEDY, seed=0) -> list[int]:
+    generator = torch.Generator().manual_seed(seed)
+    return list(generate(model, prompt, length, sampling, generator))
+
+
+def kept(probabilities: list[float], **values) -> set[int]:
+    logits = torch.tensor(probabilities).log()
+    result = next_token_probabilities(logits, Sampling(**values))
+    assert result.sum().item() == pytest.approx(1)
+    return set(result.nonzero().flatten().tolist())
+
+
+# ---- the distribution
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0, 2.0, 100.0])
+def test_temperature_by_loop(temperature):
+    logits = [2.0, -1.0, 0.5, 30.0, 29.5]
+    exponentials = [math.exp((logit - 30) / temperature) for logit in logits]
+    expected = [e / sum(exponentials) for e in exponentials]
+    result = next_token_probabilities(torch.tensor(logits), Sampling(temperature=temperature))
+    assert result.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-300)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.0, 1e-40, 1e-300, 5e-324, 1e-9])
+def test_no_temperature_is_greedy(temperature):
+    result = next_token_probabilities(
+        torch.tensor([1.0, 1e4, 9_999.0, -1e4]), Sampling(temperature=temperature)
+    )
+    assert result.tolist() == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("temperature", [2e-8, 1e-6, 1e-3])
+def test_a_low_temperature_is_finite(temperature):
+    result = next_token_probabilities(
+        torch.tensor([1.0, 1e4, 9_999.0, -1e4]), Sampling(temperature=temperature)
+    )
+    assert result.tolist() == [0, 1, 0, 0]
+
+
+def test_greedy_takes_the_first_of_equals():
+    result = next_token_probabilities(torch.tensor([0.0, 7.0, 7.0]), GREEDY)
+    assert result.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "top_p", "expected"),
+    [
+        ([0.5, 0.41, 0.09], 0.9, {0, 1}),
+        ([0.95, 0.05], 0.9, {0}),
+        ([0.4, 0.3, 0.2, 0.1], 0.8, {0, 1, 2}),
+        ([0.25, 0.25, 0.25, 0.25], 0.5, {0, 1}),
+        ([0.2, 0.5, 0.3], 1e-8, {1}),
+        ([0.2, 0.5, 0.3], 1.0, {0, 1, 2}),
+        ([0.2, 0.5, 0.3], 1, {0, 1, 2}),
+        ([0.1, 0.4, 0.5], 0.9, {1, 2}),  # 0.5 + 0.4 reaches 0.9, whatever rounding says
+        ([0.1] * 10, 0.3, {0, 1, 2}),
+        ([0.1, 0.2, 0.7], 0.71, {1, 2}),
+    ],
+)
+def test_top_p_keeps_the_likeliest_that_reach_p(probabilities, top_p, expected):
+    assert kept(probabilities, top_p=top_p) == expected
+
+
+@pytest.mark.parametrize(
+    ("top_k", "expected"), [(1, {2}), (2, {2, 4}), (3, {1, 2, 4}), (5, {0, 1, 2, 3, 4}), (99, None)]
+)
+def test_top_k_keeps_the_k_likeliest(top_k, expected):
+    probabilities = [0.1, 0.15, 0.4, 0.05, 0.3]
+    assert kept(probabilities, top_k=top_k) == (expected or set(range(5)))
+
+
+def test_of_equals_the_first_are_kept():
+    assert kept([0.2] * 5, top_k=3) == {0, 1, 2}
+
+
+def test_what_is_kept_keeps_its_proportions():
+    probabilities = torch.tensor([0.1, 0.15, 0.4, 0.05, 0.3])
+    result = next_token_probabilities(probabilities.log(), Sampling(top_k=3))
+    assert result.tolist() == pytest.approx([0, 0.15 / 0.85, 0.4 / 0.85, 0, 0.3 / 0.85], rel=1e-5)
+    # temperature first, then top-k, then top-p of what top-k left: 0.4, 0.3 of 0.85
+    both = next_token_probabilities(probabilities.log(), Sampling(top_k=3, top_p=0.8))
+    assert both.tolist() == pytest.approx([0, 0, 4 / 7, 0, 3 / 7], rel=1e-5)
+    hot = next_token_probabilities(probabilities.log(), Sampling(temperature=2.0, top_p=0.4))
+    roots = probabilities.sqrt() / probabilities.sqrt().sum()
+    assert roots[2] < 0.4 < roots[2] + roots[4]
+    assert hot.nonzero().flatten().tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"temperature": -0.1}, "temperature=-0.1 must be 0 (greedy) or above"),
+        ({"temperature": math.nan}, "temperature=nan must be"),
+        ({"temperature": math.inf}, "temperature=inf must be"),
+        ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),
+        ({"top_p": 1.5}, "top_p=1.5 must be"),
+        ({"top_p": math.nan}, "top_p=nan must be"),
+        ({"top_p": -0.5}, "top_p=-0.5 must be"),
+        ({"top_k": 0}, "top_k=0 must be a whole number of at least 1"),
+        ({"top_k": -1}, "top_k=-1 must be"),
+        ({"top_k": 1.5}, "top_k=1.5 must be a whole number"),
+    ],
+)
+def test_sampling_that_makes_no_sense_is_refused(values, message):
+    with pytest.raises(CourseError) as refusal:
+        Sampling(**values)
+    assert message in str(refusal.value)
+
+
+# ---- drawing
+
+
+def test_draws_follow_the_probabilities():
+    """Each count lies within five standard deviations of what its probability says."""
+    model = gpt(context_length=3, n_layers=1, tied_head=False)
+    with torch.no_grad():  # what was read no longer matters: the same distribution at each step
+        model.final_norm.weight.zero_()
+    sampling = Sampling(temperature=0.8, top_k=7)
+    prompt = tokens_of(1)
+    expected = next_token_probabilities(next_token_logits(model, prompt), sampling)
+    draws = written(model, prompt, 1_500, sampling, seed=4)
+    counts = torch.tensor(draws).bincount(minlength=VOCABULARY).double()
+    spread = (len(draws) * expected * (1 - expected)).sqrt()
+    assert ((counts - len(draws) * expected).abs() <= 5 * spread).all()
+    assert (counts > 0).sum() == 7
+
+
+def test_the_same_seed_writes_the_same_and_another_something_else():
+    model, prompt, warm = gpt(), tokens_of(3), Sampling(temperature=1.5)
+    assert written(model, prompt, 30, warm, seed=1) == written(model, prompt, 30, warm, seed=1)
+    assert written(model, prompt, 30, warm, seed=1) != written(model, prompt, 30, warm, seed=2)
+
+
+def test_generating_leaves_the_global_random_numbers_alone():
+    model = gpt()
+    before = torch.get_rng_state()
+    written(model, tokens_of(3), 9, Sampling())
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_model_left_in_training_writes_without_dropout_and_stays_in_training():
+    model, prompt = gpt(dropout=0.5), tokens_of(3)
+    expected = written(model, prompt, 20)
+    model.train()
+    assert written(model, prompt, 20) == expected
+    assert all(module.training for module in model.modules())
+    assert not next_token_logits(model, prompt).requires_grad
+
+
+# ---- the context
+
+
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+@pytest.mark.parametrize("length", [31, 32, 33, 200])
+def test_a_prompt_is_cropped_to_the_context(positions, length):
+    model, prompt = gpt(positions, context_length=32), tokens_of(length)
+    if length > 32:
+        with pytest.warns(CourseNotice, match=f"{length} characters; the model reads the last 32"):
+            longer = written(model, prompt, 40)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            longer = written(model, prompt, 40)
+    assert longer == written(model, prompt[-32:], 40)
+    assert len(longer) == 40
+
+
+def test_cropping():
+    prompt = tokens_of(7)
+    assert torch.equal(crop_prompt(prompt, 7), prompt)
+    with pytest.warns(CourseNotice):
+        assert torch.equal(crop_prompt(prompt, 3), prompt[4:])
+
+
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+def test_inside_the_context_each_token_follows_from_all_before(positions):
+    model, prompt = gpt(positions, context_length=23), tokens_of(3)
+    text = prompt.tolist()
+    for _ in range(20):
+        text.append(model(torch.tensor([text]))[0, -1].argmax().item())
+    assert written(model, prompt, 20) == text[3:]
+
+
+@pytest.mark.parametrize("positions", RELATIVE)
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_past_the_context_a_window_slides(positions, n_layers):
+    """The exact reference: one pass over the whole text, in which each token looks back five."""
+    context = 5
+    model, text = gpt(positions, context, n_layers=n_layers), tokens_of(29)
+    places = torch.arange(len(text))
+    x = model.token_embedding(text[None])
+    for block in model.blocks:
+        x, _ = block(x, places, causal_mask(places, places, window=context))
+    whole = model.head(model.final_norm(x))[0]
+    for length in range(1, len(text) + 1):
+        logits = next_token_logits(model, text[:length])
+        torch.testing.assert_close(logits, whole[length - 1], atol=2e-4, rtol=0)
+
+
+def test_a_sliding_window_is_not_the_cropped_text():
+    """With two layers, what lies before the window still matters through its neighbours."""
+    model, text = gpt("rotary", 5), tokens_of(20)
+    cropped = model(text[None, -5:])[0, -1]
+    assert not torch.allclose(next_token_logits(model, text), cropped, atol=1e-2)
+
+
+@pytest.mark.parametrize("positions", ABSOLUTE)
+@pytest.mark.parametrize("context", [1, 2, 5, 8])
+@pytest.mark.parametrize("prompt_length", [1, 3, 8])
+def test_past_the_context_absolute_positions_start_anew_from_the_last_half(
+    positions, context, prompt_length
+):
+    """Keep a buffer; when it is full and one more comes, drop all but its last half."""
+    model = gpt(positions, context)
+    prompt = tokens_of(min(prompt_length, context))
+    buffer, expected = prompt.tolist(), []
+    for _ in range(4 * context + 3):
+        token = model(torch.tensor([buffer]))[0, -1].argmax().item()
+        expected.append(token)
+        if len(buffer) == context:
+            buffer = buffer[len(buffer) - context // 2 :]
+        buffer.append(token)
+    assert written(model, prompt, 4 * context + 3) == expected
+
+
+# ---- text
+
+
+def test_text_is_written_character_by_character():
+    tokenizer = CharTokenizer.from_text("abcdefghijklm")
+    model = gpt(context_length=9)
+    text = list(generate_text(model, tokenizer, "fab", 12, GREEDY))
+    assert all(len(character) == 1 for character in text)
+    assert tokenizer.encode("".join(text)).tolist() == written(model, tokenizer.encode("fab"), 12)
+    again = "".join(generate_text(model, tokenizer, "fab", 30, seed=3))
+    assert again == "".join(generate_text(model, tokenizer, "fab", 30, seed=3))
+    assert len(again) == 30
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "start"), [("\nabcdefghijkl", "\n"), ("abcdefghijklm", "a")]
+)
+def test_an_empty_prompt_starts_from_a_new_line_or_the_first_character(vocabulary, start):
+    tokenizer, model = CharTokenizer(vocabulary), gpt()
+    empty = "".join(generate_text(model, tokenizer, "", 9, GREEDY))
+    assert empty == "".join(generate_text(model, tokenizer, start, 9, GREEDY))
+
+
+def test_refusals():
+    model = gpt()
+    with pytest.raises(CourseError, match="the prompt is empty; give at least one token"):
+        written(model, tokens_of(0), 3)
+    with pytest.raises(CourseError, match="length=-1 must be 0 or above"):
+        written(model, tokens_of(3), -1)
+    assert written(model, tokens_of(3), 0) == []
+    with pytest.raises(CourseError, match=r"'z' U\+007A"):
+        list(generate_text(model, CharTokenizer("abcdefghijklm"), "fez", 3))

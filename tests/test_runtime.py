@@ -1,0 +1,200 @@
+"""Threads, devices, paths and notices: what is chosen, and what is refused with which words."""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from course_lib.runtime import (
+    PROJECT_FOLDER,
+    CourseError,
+    CourseNotice,
+    begin_lesson,
+    choose_device,
+    notice,
+    set_threads,
+    usable_path,
+)
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+# ---- threads
+
+
+def test_threads_come_from_the_argument_the_environment_or_are_one(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.delenv("COURSE_THREADS")
+    torch.set_num_threads(2)
+    assert set_threads() == torch.get_num_threads() == 1
+    monkeypatch.setenv("COURSE_THREADS", "2")
+    assert set_threads() == torch.get_num_threads() == 2
+    assert set_threads(3) == torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("wanted", [0, -1, 4, 1.5, True, "two", "", " ", "²"])
+def test_other_numbers_of_threads_are_refused(monkeypatch, wanted):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    message = rf"threads={wanted} is not possible here; use a whole number from 1 to 3"
+    with pytest.raises(CourseError, match=message):
+        set_threads(wanted)
+    monkeypatch.setenv("COURSE_THREADS", str(wanted))
+    with pytest.raises(CourseError, match=message):
+        set_threads()
+
+
+# ---- device
+
+
+def pretend(monkeypatch, *, cuda: int = 0, mps: bool = False) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "chosen"),
+    [
+        ({}, None, "cpu"),
+        ({"mps": True}, None, "mps"),
+        ({"cuda": 1, "mps": True}, None, "cuda"),
+        ({"cuda": 2}, "cpu", "cpu"),
+        ({"cuda": 2}, "cuda", "cuda"),
+        ({"cuda": 2}, "cuda:1", "cuda:1"),
+        ({"mps": True}, "mps", "mps"),
+    ],
+)
+def test_the_device(monkeypatch, there, name, chosen):
+    pretend(monkeypatch, **there)
+    assert choose_device(name) == torch.device(chosen)
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "message"),
+    [
+        ({}, "cuda", "device 'cuda' is not available here; use one of: cpu"),
+        ({"mps": True}, "cuda", "device 'cuda' is not available here; use one of: mps, cpu"),
+        ({"cuda": 1}, "mps", "device 'mps' is not available here; use one of: cuda, cpu"),
+        ({}, "gpu", "device 'gpu' is not available here; use one of: cpu"),
+        ({}, "", "device '' is not available here"),
+        ({}, "meta", "device 'meta' is not available here"),
+        ({"cuda": 1}, "cuda:x", "device 'cuda:x' is not a device name; use e.g. cpu, cuda:0"),
+        ({"cuda": 2}, "cuda:2", "device 'cuda:2' is not available here; use one of: cuda, cpu"),
+    ],
+)
+def test_other_devices_are_refused(monkeypatch, there, name, message):
+    pretend(monkeypatch, **there)
+    with pytest.raises(CourseError) as refusal:
+        choose_device(name)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu:0"])
+def test_a_cpu_run_never_asks_for_cuda(monkeypatch, name):
+    def asked():
+        raise AssertionError("CUDA was asked for")
+
+    monkeypatch.setattr(torch.cuda, "is_available", asked)
+    monkeypatch.setattr(torch.cuda, "device_count", asked)
+    assert choose_device(name).type == "cpu"
+
+
+# ---- paths
+
+
+@pytest.mark.parametrize("text", ["runs/one", "学 习", "é's", ".hidden", "a.b", "-x/y", "../up"])
+def test_usable_paths(text):
+    assert usable_path(text, "--out") == Path(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it names no file or folder"),
+        (".", "it names no file or folder"),
+        ("..", "it names no file or folder"),
+        ("runs/..", "it names no file or folder"),
+        ("/", "it names no file or folder"),
+        ("CON", "reserved on Windows"),
+        ("runs/nul.txt", "reserved on Windows"),
+        ("Com1", "reserved on Windows"),
+        ("a:b", "the characters ':' cannot be in a name everywhere"),
+        ("a\0b", r"the characters '\x00' cannot"),
+        ("a\nb", r"the characters '\n' cannot"),
+        ("what?*", "the characters '*', '?' cannot"),
+        ("a\udcffb", r"the characters '\udcff' cannot"),
+        ("-rf", "a name that starts with - looks like an option"),
+        ("runs/-rf", "looks like an option"),
+        ("x" * 300, "the name has 300 bytes, and 200 are allowed"),
+        ("诗" * 70, "the name has 210 bytes"),
+        ("ends.", "ends in a dot or a space"),
+        ("ends ", "ends in a dot or a space"),
+    ],
+)
+def test_names_that_some_system_refuses_are_refused_on_all(text, reason):
+    with pytest.raises(CourseError) as refusal:
+        usable_path(text, "--out")
+    message = str(refusal.value)
+    assert message.startswith("--out ")
+    assert reason in message
+    assert message.endswith("choose another name")
+    assert len(message) < 200
+    assert message.isprintable()
+
+
+# ---- notices and the start of a lesson
+
+
+def test_a_notice_is_a_warning_of_its_own_kind():
+    with pytest.warns(CourseNotice, match="one line"):
+        notice("one line")
+    assert issubclass(CourseError, ValueError)
+
+
+def test_a_lesson_begins_the_same_everywhere(capsys, monkeypatch):
+    monkeypatch.delenv("COURSE_THREADS")
+    with plt.rc_context():
+        begin_lesson("02")
+        assert plt.rcParams["figure.dpi"] == 80
+    assert capsys.readouterr().out == "Lesson 02 is set up (seed 0).\n"
+    assert torch.get_num_threads() == 1
+    drawn = torch.rand(3)
+    with plt.rc_context():
+        begin_lesson("02", seed=0)
+        assert torch.equal(drawn, torch.rand(3))
+        begin_lesson("02", seed=1)
+        assert not torch.equal(drawn, torch.rand(3))
+    torch.set_printoptions(profile="default")
+
+
+def test_importing_the_library_imports_no_torch_and_says_nothing():
+    code = "import sys, course_lib, course_lib.runtime; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=PROJECT_FOLDER,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_a_notice_points_at_the_caller_of_the_library():
+    def library():
+        notice("here")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        library()
+    assert caught[0].filename == __file__
