@@ -15,7 +15,7 @@ from dataclasses import dataclass
 COLOURS = {
     "passed": "var(--jp-success-color1, #2e7d32)",
     "not yet": "var(--jp-warn-color1, #c25700)",
-    "not attempted": "var(--jp-border-color1, #8a8a8a)",
+    "not attempted": "var(--jp-ui-font-color2, #666666)",
     "told": "var(--jp-info-color1, #0277bd)",
 }
 SIGNS = {"passed": "✓", "not yet": "△", "not attempted": "○", "told": "▸"}

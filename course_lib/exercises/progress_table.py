@@ -87,29 +87,30 @@ def progress_text() -> str:
             for row in rows
             if row.lesson == lesson
         ]
-        lines += [f"  {_quiz_story(quiz)}" for quiz in quiz_rows() if quiz.lesson == lesson]
+        lines += [f"  Quiz: {_quiz_story(quiz)}" for quiz in quiz_rows() if quiz.lesson == lesson]
     return "\n".join(lines)
 
 
 def _html() -> str:
     rows = progress_rows()
-    parts = [f"<p><strong>{_summary(rows)}</strong></p>", "<table>"]
-    parts.append(
-        "<tr><th>lesson</th><th>exercise</th><th>stars</th><th>state</th><th>attempts</th>"
-        "<th>hints</th></tr>"
-    )
-    for row in rows:
-        state = f"{cards.SIGNS[row.status]} {row.status}"
-        cells = (row.lesson, row.title, _stars(row), state, row.attempts, row.hints)
-        parts.append("<tr>" + "".join(_cell(cell) for cell in cells) + "</tr>")
-    for quiz in quiz_rows():
-        cells = (quiz.lesson, "Quiz", "", _quiz_story(quiz).removeprefix("Quiz: "), "", "")
-        parts.append("<tr>" + "".join(_cell(cell) for cell in cells) + "</tr>")
-    return "\n".join([*parts, "</table>"])
+    heads = ("lesson", "exercise", "stars", "state", "attempts", "hints")
+    lines = [heads]
+    for lesson in lessons():
+        for row in rows:
+            if row.lesson == lesson:
+                state = f"{cards.SIGNS[row.status]} {row.status}"
+                lines.append((lesson, row.title, _stars(row), state, row.attempts, row.hints))
+        for quiz in quiz_rows():
+            if quiz.lesson == lesson:
+                lines.append((lesson, "Quiz", "", _quiz_story(quiz), "", ""))
+    table = [_table_row("th" if line is heads else "td", line) for line in lines]
+    return "\n".join([f"<p><strong>{_summary(rows)}</strong></p>", "<table>", *table, "</table>"])
 
 
-def _cell(content: object) -> str:
-    return f'<td style="text-align:left">{html.escape(str(content))}</td>'
+def _table_row(tag: str, cells: tuple) -> str:
+    shown = (html.escape(str(cell)) for cell in cells)
+    style = 'style="text-align:left"'
+    return "<tr>" + "".join(f"<{tag} {style}>{cell}</{tag}>" for cell in shown) + "</tr>"
 
 
 def _summary(rows: tuple[ExerciseRow, ...]) -> str:
@@ -131,6 +132,6 @@ def _story(row: ExerciseRow) -> str:
 
 
 def _quiz_story(quiz: QuizRow) -> str:
-    return f"Quiz: {quiz.right} of {quiz.questions} right" + (
+    return f"{quiz.right} of {quiz.questions} right" + (
         f", {quiz.questions - quiz.answered} to go" if quiz.answered < quiz.questions else ""
     )

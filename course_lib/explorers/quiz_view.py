@@ -21,6 +21,10 @@ LOST = ".jupyter-widgets.jp-OutputArea-output"  # a live view has its widgets on
 STYLE = f"""<style>
 {CHILD}:has(.course-quiz):has(~ {CHILD} .course-quiz-live) {{ display: none; }}
 {CHILD}:has(.course-quiz) ~ {CHILD}:has(> {LOST}) {{ display: none; }}
+.course-quiz-live label, .course-quiz-live .widget-checkbox {{ height: auto; line-height: 1.6; }}
+.course-quiz-live label {{ display: flex; white-space: normal; overflow: visible; }}
+.course-quiz-live .widget-radio-box label {{ flex-flow: row-reverse; justify-content: flex-end; }}
+.course-quiz-live input {{ flex: none; }}
 </style>"""
 
 
