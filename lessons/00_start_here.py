@@ -1,0 +1,500 @@
+# %% [markdown] name="title"
+# # Start here: watch a small GPT write, and see what it reads
+#
+# Lesson 00 · next: 01 From characters to vectors
+#
+# Welcome. In this course you build a **GPT** (generative pre-trained transformer), the kind of program
+# that chat assistants are made of, out of little more than matrix products. You train it on Shakespeare
+# or on Tang poetry, on your own computer. Then you open it and look at what it reads while it writes.
+#
+# On this page a small GPT is there already. You watch it write, see what it reads, and learn what a good
+# guess costs. Two tiny exercises show how exercises work. A check of your machine and a map of the course
+# come last. It takes about 20 minutes, and nothing can break.
+
+# %% [markdown] name="how-to-run"
+# ## This page is a notebook
+#
+# A **notebook** is a page of text and code, in **cells**. Click into the grey cell below and press
+# **Shift + Enter**: its code runs, what it prints appears under it, and the next cell is selected. Go on
+# like this from top to bottom. The program that does the work is the **kernel**. It remembers what the
+# cells above have made, so the order matters.
+#
+# Under the cells you see what came out when we built this page; when you run a cell, your own result
+# replaces it. You need not understand the code here; in the course you will write most of it yourself.
+# Some cells begin with `assert`: there the page checks what it tells you, and no output is good news.
+
+# %% name="setup"
+import math
+
+import matplotlib.pyplot as plt
+import torch
+
+from course_lib.exercises import check, hint, mine, progress, quiz, solution
+from course_lib.runtime import begin_lesson
+
+begin_lesson("00")
+
+# %% [markdown] name="writes"
+# ## It writes
+#
+# A **language model** guesses what comes next in a text. Ours guesses one character at a time: guess,
+# append, guess again, and it writes. All it knows lies in its **parameters**, a large heap of numbers. In
+# **training** it read pieces of nine plays by Shakespeare, and after each batch all parameters were moved
+# a little, so that the next guesses would be better. In lesson 10 you do that yourself, in minutes. Here
+# is the result, ready to use.
+
+# %% name="load"
+from course_lib.data.corpora import DATA_FOLDER
+from course_lib.model.gpt import GPT, count_parameters
+from course_lib.training.checkpoint import load_run
+
+model, tokenizer, config = load_run(DATA_FOLDER / "checkpoints" / "shakespeare")
+print(f"{count_parameters(model):,} parameters, {config['training']['steps']:,} steps of training")
+print(f"{tokenizer.vocab_size} characters: {tokenizer.vocabulary!r}")
+
+# %% [markdown] name="newborn-text"
+# These characters are its **vocabulary**, the only ones it can read or write (`\n` stands for a line
+# break). First, for comparison, the same program before training: a newborn, whose parameters are drawn
+# at random. We give both the same beginning, called the **prompt**: `ROMEO:`
+
+# %% name="newborn-writes" tags=["nbval-ignore-output"]
+from course_lib.generation import Sampling, generate_text
+
+rather_safe = Sampling(temperature=0.5)  # likely characters rather than daring ones (lesson 12)
+
+
+def perform(model, prompt, length, seed):
+    """Print a prompt and its continuation, as it is written; return the continuation."""
+    written = ""
+    print(prompt, end="")
+    for character in generate_text(model, tokenizer, prompt, length, rather_safe, seed):
+        print(character, end="", flush=True)
+        written += character
+    return written
+
+
+newborn = GPT(model.config).eval()
+noise = perform(newborn, "ROMEO:", length=100, seed=7)
+
+# %% [markdown] name="trained-text"
+# Noise. And now the trained one. **Before you run it**, guess: what will 809,600 trained numbers make of
+# `ROMEO:`?
+
+# %% name="trained-writes" tags=["nbval-ignore-output"]
+verse = perform(model, "ROMEO:", length=300, seed=7)
+
+# %% name="words" tags=["nbval-ignore-output"]
+import re
+
+from course_lib.data.corpora import built_in_file, load_corpus, read_text
+
+plays = read_text(built_in_file("shakespeare"))
+known_words = set(re.findall(r"[A-Za-z]+", plays))
+for name, text in {"newborn": noise, "trained": verse}.items():
+    words = re.findall(r"[A-Za-z]+", text)
+    known = [word for word in words if word in known_words]
+    print(f"{name}: {len(known)} of {len(words)} words occur in Shakespeare's plays")
+assert len(known) > 0.6 * len(words), "most words of the trained model are words"
+
+# %% [markdown] name="writes-answer"
+# Look at the form before you look for sense. A name in capitals, a colon, a line break. Lines about as
+# long as lines of verse are, beginning with a capital. An empty line, and the next speaker. Nobody
+# programmed any of this: the program has no notion of names, lines or words, only of characters and what
+# tends to follow them. On our machine it even hired an actor, one CANDY, who is in none of the plays.
+#
+# What they say makes no sense. Sense takes size: GPT-3 has 174,604,259,328 parameters, some 216,000 times
+# as many (Brown et al. 2020, [arXiv 2005.14165](https://arxiv.org/abs/2005.14165); lesson 09 counts
+# them), and read far more than nine plays. The parts it is made of are those that you will build.
+#
+# Now try a prompt of your own. The **seed** is a number that fixes all random choices: the same seed
+# writes the same verse, another seed another one. And what if the prompt has a character that the model
+# does not know, say a `7`? Try it. A red box is a message, no accident: read its last line, mend the
+# prompt, and go on.
+
+# %% name="your-prompt" tags=["nbval-ignore-output"]
+yours = perform(model, prompt="My lord, the dragon ", length=150, seed=1)
+
+# %% name="writes-sound"
+for text in (noise, verse, yours):
+    assert text and set(text) <= set(tokenizer.vocabulary)
+assert len(verse) == 300 and "CANDY" not in plays
+again = ["".join(generate_text(model, tokenizer, "ROMEO:", 20, seed=7)) for _ in range(2)]
+assert again[0] == again[1], "the same seed writes the same verse"
+
+# %% [markdown] name="reads"
+# ## It reads
+#
+# Before each guess the model reads what stands there so far, and it chooses what to read: this is
+# **attention** (Bahdanau et al. 2014, [arXiv 1409.0473](https://arxiv.org/abs/1409.0473), used it to help
+# another kind of network; Vaswani et al. 2017, [arXiv 1706.03762](https://arxiv.org/abs/1706.03762),
+# found that it is *all you need*). Our model has 4 **layers**, one after the other, and in each layer 4
+# **heads** that read side by side. At every character, each head shares out one unit of attention among
+# the characters up to there. The shares are its **attention weights**.
+#
+# Let it read two lines of *The Tempest*, from the part that it was not trained on, and draw one head as a
+# **heatmap**: a row is a character that reads, a column one that is read, and the darker the square, the
+# larger the weight. ␣ is a space, ⏎ the line break. Above the diagonal all is white, because what comes
+# later is not there to be read.
+#
+# **Look for** the stairs. In which column, that is, over which character, does each dark step stand?
+
+# %% name="word-head"
+from course_lib.lens.capture import capture
+from course_lib.plots import heatmap, shown, visible
+
+line = "Thou dost snore distinctly;\nThere's meaning in thy snores."
+tokens = tokenizer.encode(line)[None]  # the characters as numbers, (text, position) = (1, 58)
+reading = capture(model, tokens)  # runs the model, and keeps what it read
+
+
+def draw(layer, head):
+    ax = plt.subplots(figsize=(9, 9))[1]
+    heatmap(reading.layer(layer)[0, head], line, ax=ax, title=f"layer {layer}, head {head}")
+    ax.tick_params(labelsize=8)
+    return ax
+
+
+ax = draw(layer=1, head=1)
+plt.show()
+
+# %% name="word-head-shown"
+assert torch.equal(torch.tensor(shown(ax)).float(), reading.layer(1)[0, 1])
+assert torch.allclose(reading.layer(1).sum(dim=-1), torch.ones(4, 58)), "each row shares out 1"
+assert reading.layer(1).triu(1).max() == 0, "nothing is read before it is there"
+
+# %% [markdown] name="word-head-answer"
+# Most steps stand over a space or the line break, and they are as high as a word is long. From inside a
+# word, this head reads the place where the word began. (In *distinctly* and *meaning* it loses the thread
+# half-way.)
+#
+# Or are we seeing faces in the clouds? A picture of two lines proves little, so we count. Over 6,400
+# characters that the model was not trained on: how much does this head read the latest space or line
+# break, and how much would it be if it shared its attention evenly?
+
+# %% name="word-head-measured"
+corpus = load_corpus("shakespeare")
+unseen = corpus.validation[:6400].view(100, 64)  # (text, position)
+unseen_reading = capture(model, unseen)
+
+
+def read_of_latest(marks, head, layer=1):
+    """The mean weight on the latest of these marks, and what an even reader would give it."""
+    weights = unseen_reading.layer(layer)[:, head]  # (text, query, key)
+    position = torch.arange(unseen.shape[1])
+    is_mark = torch.isin(unseen, tokenizer.encode(marks))
+    latest = torch.where(is_mark, position, -1).cummax(dim=1).values  # -1: none so far
+    weight = weights.gather(2, latest.clamp(min=0)[:, :, None])[:, :, 0]
+    even = (1 / (position + 1)).expand_as(weight)
+    return weight[latest >= 0].mean().item(), even[latest >= 0].mean().item()
+
+
+word_start, evenly = read_of_latest(" \n", head=1)
+print(f"the latest space or line break: head 1 {word_start:.2f}, an even reader {evenly:.2f}")
+assert word_start > 10 * evenly
+
+# %% [markdown] name="line-head-text"
+# More than ten times as much: no cloud. The next picture shows the neighbour, head 2 of the same layer.
+# **Before you run it**, guess: if one head looks after words, what could another one look after? **Look
+# for** its darkest column, and for the rows where it has a gap.
+
+# %% name="line-head"
+ax = draw(layer=1, head=2)
+plt.show()
+line_start, evenly = read_of_latest("\n", head=2)
+print(f"the latest line break: head 2 {line_start:.2f}, an even reader {evenly:.2f}")
+
+# %% name="line-head-shown"
+weights = torch.tensor(shown(ax)).float()
+assert torch.equal(weights, reading.layer(1)[0, 2]) and line_start > 10 * evenly
+second_line = range(line.index("\n") + 1, len(line))
+spaces = [row for row in second_line if line[row] == " "]
+assert weights[spaces, line.index("\n")].max() < 0.02, "spaces do not read the line break"
+assert weights[spaces][:, [c == " " for c in line]].sum(dim=1).min() > 0.4, "they read spaces"
+
+# %% [markdown] name="line-head-answer"
+# The dark column is ⏎. Nearly everywhere in the second line, this head reads where the *line* began; in
+# the first line, which has no ⏎ before it, much of its reading goes to the first character. The gaps are
+# the spaces, which look at other spaces, and the *i* of *in*.
+#
+# Nobody told the model what a word is, or a line. Few heads are so tidy. Make a new cell (with the **+**
+# above the page), write `draw(layer=3, head=2)` or any other pair of numbers from 0 to 3 into it, and
+# see. Lesson 13 finds names for more of them, and switches heads off to see what they are good for. Until
+# then remember: attention weights show **where a head read, not why the model answered**.
+
+# %% [markdown] name="guesses-text"
+# ## What a good guess costs
+#
+# A guess is not one character. The model gives each of its 63 characters a **probability**, a share of 1,
+# and when it writes, the next character is drawn by lot, the likelier ones more often. Here are the six
+# likeliest characters after three prompts. **Look for** the prompt that leaves the model least in doubt,
+# and the one that leaves it most. *Hamlet* is not among the plays it has read.
+
+# %% name="guesses"
+from course_lib.generation import next_token_logits
+
+
+def guess(prompt):
+    """The probability of each character to come next: (vocab_size,)."""
+    return next_token_logits(model, tokenizer.encode(prompt)).softmax(dim=0)
+
+
+prompts = ("ROMEO", "HAMLET", "my ")
+figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
+for ax, prompt in zip(axes, prompts, strict=True):
+    likeliest = guess(prompt).topk(6)
+    ax.bar(range(6), likeliest.values)
+    ax.set_xticks(range(6), [visible(c) for c in tokenizer.decode(likeliest.indices)])
+    ax.set_title(f"after “{visible(prompt)}”")
+axes[0].set_ylabel("probability")
+plt.show()
+
+# %% name="guesses-shown"
+top = {prompt: guess(prompt).max().item() for prompt in prompts}
+for ax, (prompt, probability) in zip(axes, top.items(), strict=True):
+    print(f"the likeliest after {prompt!r} has {probability:.2f}")
+    assert ax.patches[0].get_height() == probability, "the first bar shows it"
+assert "hamlet" not in plays.lower()
+
+# %% [markdown] name="guesses-answer"
+# After `ROMEO` a colon is all but certain. After `HAMLET` too, though the model has never met him: it did
+# not only learn names by heart, it learned what the name of a speaker looks like. After *my* and a space
+# a new word begins, and nobody could know which. That is doubt for a good reason.
+#
+# How do we say in one number how well a model guesses, if doubt can be right? By what it thought of the
+# character that then really came. If it had given that the probability $p$, its **surprise** is $-\ln p$:
+# nothing if it was certain, and the more, the less it was expected. You are about to write this down.
+
+# %% [markdown] name="exercises"
+# ## Your turn: how exercises work
+#
+# An exercise is a cell with something left open, and a check below it. The stars say how hard it is (★ to
+# ★★★); the minutes are a guide and not a race. A wrong answer costs nothing. The check says what is
+# wrong, and it knows many ways to go astray. Then it hands on the course's own answer, so that every
+# later cell works, whatever you wrote.
+#
+# To see that this is so, **be wrong on purpose**, once.
+#
+# **Exercise 00.even · ★ · 2 min.** Who knows nothing should guess evenly, and give each character of the
+# vocabulary the same probability. Which?
+#
+# 1. First answer as if there were only the 26 letters of the alphabet: replace `None` by `1 / 26`. Run
+#    that cell and the check below it, and read what it says.
+# 2. The cell after the check gives a hint. Run it again: one more. Then write `solution` in place of
+#    `hint`, and you get the solution with its reason.
+# 3. Now give the right answer, and run the check again.
+
+# %% name="ex-even" tags=["exercise"] course={"exercise": "00.even"}
+answer = None
+
+# %% name="check-even" tags=["check", "nbval-ignore-output"]
+even_guess = check("00.even", answer)
+
+# %% name="help-even"
+hint("00.even")
+
+# %% [markdown] name="ex-surprise-text"
+# Most exercises ask for a function. The stub says what goes in and what comes out; you replace the line
+# with `raise NotImplementedError`.
+#
+# **Exercise 00.surprise · ★ · 3 min.** Write the surprise, −ln p, as a function. Python's natural
+# logarithm is `math.log`. Be wrong here too if you like: forget the minus, or take `math.log10`. For a
+# hint, put `hint("00.surprise")` into a new cell.
+
+
+# %% name="ex-surprise" tags=["exercise"] course={"exercise": "00.surprise"}
+def surprise(probability):
+    """The surprise, in nats, at what had this probability: a number above 0, at most 1 → −ln p."""
+    raise NotImplementedError
+
+
+# %% name="check-surprise" tags=["check", "nbval-ignore-output"]
+surprise = check("00.surprise", surprise)
+
+# %% [markdown] name="use-text"
+# With the natural logarithm the unit is called a **nat**. Let us put your function to work (or ours,
+# until yours passes). What does the colon after `ROMEO` cost, first for an even guess, then for the
+# trained model?
+
+# %% name="use"
+print(f"even guess: {surprise(even_guess):.2f} nats")
+print(f"trained:    {surprise(top['ROMEO']):.2f} nats")
+
+# %% [markdown] name="surprise-line-text"
+# Now every character of our two lines, with a dotted line for an even guess. **Look for** the two tallest
+# bars: what is it that surprises the model so, twice? And for the lowest: which character is nearly
+# always expected?
+
+# %% name="surprise-line"
+guesses = reading.logits[0].softmax(dim=1)  # row i: the guess for character i + 1
+costs = [surprise(guesses[i, tokens[0, i + 1]].item()) for i in range(len(line) - 1)]
+figure, ax = plt.subplots(figsize=(9, 2.8))
+ax.bar(range(len(costs)), costs)
+ax.axhline(math.log(63), linestyle=":", color="gray")
+ax.set_xticks(range(len(costs)), [visible(character) for character in line[1:]])
+ax.tick_params(axis="x", labelsize=8, length=0)
+ax.set_ylabel("surprise (nats)")
+ax.set_xlabel("the character that came")
+plt.show()
+
+# %% name="surprise-line-shown"
+assert [bar.get_height() for bar in ax.patches] == costs
+for i in sorted(range(len(costs)), key=costs.__getitem__)[-2:]:
+    print(f"{costs[i]:.1f} nats for the {line[i + 1]!r} in {line[i : i + 5]!r}")
+training_text = tokenizer.decode(corpus.train)
+print(f"'snor' occurs {training_text.lower().count('snor')} times in the training text")
+for cost, character, before in zip(costs, line[1:], line[:-1], strict=True):
+    assert character != " " or cost < 0.5, "spaces are expected"
+    assert before != " " or cost > 1.5, "what comes after them is not"
+
+# %% [markdown] name="surprise-line-answer"
+# The *n* of *snore*, and the *n* of *snores*. In all its training, the model has met nobody who snored.
+# The lowest bars are the spaces: each costs less than half a nat, and what follows them more than one and
+# a half. Where a word ends is easy to see; which one comes next is news.
+#
+# The mean surprise over a text is called the **loss**, and it is *the* number of this field: training is
+# nothing else than making it smaller. Here it is over 20,000 characters that were kept back from
+# training:
+
+# %% name="loss"
+from course_lib.training.trainer import evaluate
+
+losses = {
+    "newborn": evaluate(newborn, corpus.validation[:20_000]),
+    "trained": evaluate(model, corpus.validation[:20_000]),
+}
+print(f"even guess  {math.log(63):.2f} = ln 63")
+for name, loss in losses.items():
+    print(f"{name:10}  {loss:.2f}, like an even guess among {math.exp(loss):.0f} characters")
+
+# %% name="loss-bounds"
+assert abs(losses["newborn"] - math.log(63)) < 0.03 * math.log(63), "a newborn guesses evenly"
+assert 1.8 < losses["trained"] < 2.0
+
+# %% [markdown] name="loss-answer"
+# The newborn does a little worse than an even guess: random parameters are opinions without a reason.
+# Training brought the loss down to 1.90, as if the model hesitated no longer between all 63 characters
+# but between seven. In lesson 11 you will do better.
+
+# %% [markdown] name="kept-text"
+# ### What you solve is yours
+#
+# An answer that passes is written to the folder `work/answers`, as plain Python that you can read. You,
+# or a later lesson, fetch it with `mine`: so the GPT of lesson 09 can be made of your own parts. Where
+# there is nothing of yours yet, `mine` gives the course's, and says so.
+
+# %% name="kept"
+my_surprise = mine("00.surprise")
+print(f"{my_surprise(1 / 63):.2f}")
+
+# %% [markdown] name="progress-text"
+# And this is how far you are. The table counts attempts and hints, for your eyes only: nothing leaves
+# your computer.
+
+# %% name="progress" tags=["nbval-ignore-output"]
+progress()
+
+# %% name="progress-shown"
+from course_lib.exercises import progress_rows
+
+assert {"00.even", "00.surprise"} <= {row.id for row in progress_rows()}
+
+# %% [markdown] name="machine-text"
+# ## Is everything in place?
+#
+# If you have come this far, nearly everything is. Two cells make sure: the first shows what differs from
+# machine to machine, the second holds the fingerprints (SHA-256) of the course's texts against what they
+# must be everywhere. (That of the model was checked when you loaded it.)
+
+# %% name="machine" tags=["nbval-ignore-output"]
+import os
+import platform
+import sys
+
+from course_lib.exercises.places import progress_file
+from course_lib.runtime import choose_device
+
+device = choose_device()
+print(f"Python {platform.python_version()} on {platform.system()} ({platform.machine()})")
+print(f"PyTorch {torch.__version__}, with {torch.get_num_threads()} of {os.cpu_count()} threads")
+print(f"computes on: {device}")
+if progress_file() is None:
+    print("progress: not kept while this page is built or tested")
+else:
+    folder = next(place for place in progress_file().parents if place.exists())
+    print("progress:", progress_file(), "" if os.access(folder, os.W_OK) else "CANNOT BE WRITTEN")
+
+# %% name="data"
+import subprocess
+
+checked = subprocess.run(
+    [sys.executable, DATA_FOLDER / "prepare.py", "--check"], capture_output=True, encoding="utf-8"
+)
+print(checked.stdout + checked.stderr, end="")
+
+# %% name="in-place"
+assert (3, 11) <= sys.version_info[:2] <= (3, 14), "the course is for Python 3.11 to 3.14"
+ones = torch.ones(7, 7, device=device)
+assert (ones @ ones == 7).all(), "the device can compute"
+assert checked.returncode == 0, "a text of the data folder is missing or was changed"
+
+# %% [markdown] name="stuck"
+# ## When you are stuck
+#
+# **A cell complains.** The last line of the message says what is wrong, the arrow above it where. If a
+# name “is not defined”, a cell further up has not been run.
+#
+# **Everything is odd.** In the menu *Kernel*, choose *Restart Kernel and Run All Cells…*: a fresh start
+# from the top, with your answers still in their cells. The button ■ stops a cell that runs and runs.
+#
+# **Nothing is left of the lesson.** Your notebooks lie in `work/`, and no update overwrites them. Rename
+# yours, run `python3 start.py` again, and a fresh copy stands beside it. Progress and answers stay.
+#
+# **An exercise resists.** Print the shapes. Ask for the hints, one by one. Look at the solution, and
+# write it down the day after without looking. That is how it is meant.
+#
+# **The course is wrong, and you are right.** It happens. Please tell us which cell, and what you
+# expected; the file CONTRIBUTING.md in the course's folder says how.
+
+# %% [markdown] name="map"
+# ## A map of the course
+#
+# Sixteen lessons of about an hour each, best in this order, and a field guide. Those without a link are
+# still being written.
+#
+# | | lesson | what you build |
+# |---|---|---|
+# | 01 | From characters to vectors | a tokenizer, an embedding, a bigram model; an LSTM to compare with |
+# | 02 | [Build self-attention in four steps](02_self_attention.ipynb) | attention, as a loop and as three lines of matrix code |
+# | 03 | Why divide by √d_k | the argument for it, and a model that goes blind without |
+# | 04 | The causal mask and next-token training | a model that cannot look ahead |
+# | 05 | Many heads | multi-head attention |
+# | 06 | Word order I: sinusoidal, learned, ALiBi | three ways to say where a word stands |
+# | 07 | Word order II: RoPE | rotary positions, and longer contexts |
+# | 08 | The block | residual stream, normalisation, feed-forward layer |
+# | 09 | A GPT from its parts, and its cousins BERT and T5 | the whole GPT |
+# | 10 | Train it: the loop | a training loop that stops and resumes; your own Shakespeare |
+# | 11 | Train it on a GPU | the real runs, on Shakespeare and on Tang poetry, and their speed |
+# | 12 | Generate | samplers, and a cache that changes nothing but the time |
+# | 13 | Look inside | attention capture, names for heads, heads switched off |
+# | 14 | The bill | attention in tiles, as FlashAttention does it |
+# | 15 | Smaller caches: MQA, GQA and MLA | shared and compressed keys and values |
+# | 16 | Mixture of experts, and your own project | a layer of experts; then, a corpus of your choice |
+# | 17 | Field guide (untimed) | nothing: cards, papers, glossary, to look things up |
+#
+# If you know PyTorch, you can begin with 02. If you come for one topic, each lesson says at its top what
+# it needs.
+
+# %% [markdown] name="quiz-text"
+# ## Quiz
+#
+# Every lesson ends with one. Choose, and each choice explains itself, the wrong ones too. Four questions
+# about this page:
+
+# %% name="quiz" tags=["quiz"] course={"quiz": 4}
+quiz("00")
+
+# %% [markdown] name="next"
+# ## Next
+#
+# **Lesson 01** turns characters into vectors and lets simpler models than attention try their luck first.
+# Its neighbour [02](02_self_attention.ipynb) builds the attention whose traces you saw above.
