@@ -102,7 +102,7 @@ class Server:
             options["allow_root"] = True
         command = [str(environment.python), "-P", "-m", "jupyterlab"]
         command += [f"--ServerApp.{name}={value}" for name, value in options.items()]
-        command += ["--Application.log_level=WARN"]
+        command += ["--Application.log_level=ERROR"]  # its warnings are not for learners
         command += [notebook] if notebook else []
         self.process = subprocess.Popen(
             command,

@@ -21,9 +21,13 @@ from launcher.lock import only_one
 from launcher.report import StartError, say
 
 # Jupyter asks at its first start whether to fetch news from the network; here the answer is no.
-SETTINGS = {
+LAB_SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}
 }
+
+# A kernel would warn in the learner's terminal that its messages, which stay on this machine, are
+# not encrypted.
+KERNEL_SETTINGS = b'c.IPKernelApp.log_level = "ERROR"\n'
 
 # The commands in the environment's bin folder begin with its path: for one that was moved they are
 # made anew, by the means that pip itself makes them with.
@@ -161,16 +165,21 @@ def run_venv(folder: Path, *options: str) -> None:
 
 
 def connect(environment: Environment) -> None:
-    """Let its Python import the course from the checkout, and set JupyterLab's defaults."""
+    """Let its Python import the course from the checkout, and set the defaults of Jupyter."""
     folder = environment.folder
     base = {"base": str(folder), "platbase": str(folder)}
     site_packages = Path(sysconfig.get_path("purelib", "venv", base))
     # Escaped, since Python reads these files in an encoding that depends on the machine.
     line = f"import sys; sys.path.append({str(environment.checkout)!a})\n"
     write_atomically(site_packages / "attention_course.pth", line.encode("ascii"))
-    settings = folder / "share" / "jupyter" / "lab" / "settings"
-    settings.mkdir(parents=True, exist_ok=True)
-    write_atomically(settings / "overrides.json", json.dumps(SETTINGS, indent=1).encode())
+    lab_settings = folder / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    kernel_settings = folder / "etc" / "ipython" / "ipython_kernel_config.py"
+    for file, content in (
+        (lab_settings, json.dumps(LAB_SETTINGS, indent=1).encode()),
+        (kernel_settings, KERNEL_SETTINGS),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, content)
 
 
 def mend_after_move(environment: Environment, stamp: dict) -> None:

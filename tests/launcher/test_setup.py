@@ -71,6 +71,11 @@ def test_jupyter_does_not_ask_about_news(checkout, pip):
     assert '"fetchNews": "false"' in (settings / "overrides.json").read_text("utf-8")
 
 
+def test_kernels_do_not_frighten_learners(checkout, pip):
+    folder = prepare(checkout, "lab").folder / "etc" / "ipython"
+    assert "log_level" in (folder / "ipython_kernel_config.py").read_text("utf-8")
+
+
 def test_the_test_extra_is_added_on_top(checkout, pip, capsys):
     mark = leave_a_mark(prepare(checkout, "lab"))
     prepare(checkout, "test")
