@@ -17,7 +17,10 @@ def loss_curve(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """Training loss in nats at each step, and (step, loss) pairs of the validation split."""
+    """Training loss in nats at each step, and (step, loss) pairs of the validation split.
+
+    Raises CourseError if there is not one loss for each step.
+    """
     if len(steps) != len(train_loss):
         raise CourseError(f"{len(steps)} steps and {len(train_loss)} losses; give one for each")
     ax = plt.subplots()[1] if ax is None else ax

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
+from course_lib.plots.arrays import as_array
 from course_lib.plots.labels import label_axis
 from course_lib.runtime import CourseError
 
@@ -39,7 +40,7 @@ def attention_flow(
     numbers are blue, negative ones red. Raises CourseError if a matrix is missing or has not one
     row for each label.
     """
-    arrays = {name: np.asarray(matrix, dtype=float) for name, matrix in matrices.items()}
+    arrays = {name: as_array(matrix) for name, matrix in matrices.items()}
     if arrays.keys() != PANELS.keys():
         raise CourseError(f"got the matrices {', '.join(arrays)}; give exactly {', '.join(PANELS)}")
     for name, array in arrays.items():

@@ -15,7 +15,8 @@ from course_lib.runtime import notice
 
 CJK_FONTS = (
     "Noto Sans CJK SC", "Noto Sans SC", "Noto Sans CJK JP", "Source Han Sans SC",
-    "PingFang SC", "Hiragino Sans GB", "Heiti SC", "Songti SC", "STHeiti", "Arial Unicode MS",
+    "PingFang SC", "Hiragino Sans GB", "Heiti SC", "Heiti TC", "Songti SC", "STHeiti",
+    "Arial Unicode MS",
     "Microsoft YaHei", "SimHei", "SimSun", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei",
     "Droid Sans Fallback", "AR PL UMing CN", "Unifont",
 )  # fmt: skip
@@ -24,18 +25,20 @@ MOST_LABELS = 70  # more rows than this leave no room for a label each
 
 
 def visible(label: str) -> str:
-    """A token as a reader can see it: ⏎ a newline, ␣ a space, U+0000 what has no form."""
-    return "".join(
-        WHITESPACE.get(c, f"U+{ord(c):04X}" if unicodedata.category(c)[0] == "C" else c)
-        for c in label
+    """A token as a reader can see it: ⏎ a newline, ␣ a space, U+200B what has no form of its own.
+
+    An accent that stands alone is put over a dotted circle.
+    """
+    shown = "".join(
+        WHITESPACE.get(c, _code(c) if unicodedata.category(c)[0] in "CZ" else c) for c in label
     )
+    return "◌" + shown if unicodedata.category(shown[:1] or " ")[0] == "M" else shown
 
 
 def label_axis(axis: Axis, labels: Sequence[str]) -> None:
     """Write one label at each row or column; every second, third … where there is no room."""
     every = -(-len(labels) // MOST_LABELS)
-    texts = [visible(label) for label in labels][::every]
-    fonts = _fonts_for("".join(texts))
+    texts, fonts = drawable([visible(label) for label in labels][::every])
     axis.set_major_locator(FixedLocator(range(0, len(labels), every)))
     axis.set_major_formatter(FixedFormatter(texts))
     rotate = axis.axis_name == "x" and max(map(len, texts), default=0) > 2
@@ -46,18 +49,19 @@ def label_axis(axis: Axis, labels: Sequence[str]) -> None:
             tick.set(rotation=55, ha="right", rotation_mode="anchor")
 
 
-def _fonts_for(text: str) -> list[str]:
-    usual = list(plt.rcParams["font.family"])
-    if not any("\u2e80" <= c <= "\u9fff" or "\uf900" <= c <= "\ufaff" for c in text):
-        return usual
-    found = cjk_font()
-    if found is None:
-        notice(
-            "no font with Chinese characters was found, so boxes stand for them in pictures; "
-            "install one, for example Noto Sans CJK SC, and restart the kernel"
-        )
-        return usual
-    return [*usual, found]
+def drawable(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The texts as they can be drawn here, and the font families to draw them in.
+
+    A character that no font has is shown by its code point, and the user told once how to mend it.
+    """
+    fonts = list(plt.rcParams["font.family"])
+    lacking = _without_glyph(set("".join(texts)), fonts)
+    if lacking and (chinese := cjk_font()):
+        fonts.append(chinese)
+        lacking = _without_glyph(lacking, [chinese])
+    if lacking:
+        _tell_of_missing_font()
+    return ["".join(_code(c) if c in lacking else c for c in text) for text in texts], fonts
 
 
 @functools.cache
@@ -65,3 +69,25 @@ def cjk_font() -> str | None:
     """The name of an installed font with Chinese characters, or None."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     return next((name for name in CJK_FONTS if name in installed), None)
+
+
+def _code(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def _without_glyph(characters: set[str], families: list[str]) -> set[str]:
+    properties = [font_manager.FontProperties(family=[family]) for family in families]
+    fonts = [font_manager.get_font(font_manager.findfont(each)) for each in properties]
+    return {
+        c
+        for c in characters
+        if c != "\n" and not any(font.get_char_index(ord(c)) for font in fonts)
+    }
+
+
+@functools.cache  # once is enough
+def _tell_of_missing_font() -> None:
+    notice(
+        "no installed font has some of the characters, so pictures show their code points (床 is "
+        "U+5E8A); install one, for Chinese for example Noto Sans CJK SC, and restart the kernel"
+    )
