@@ -63,7 +63,7 @@ from course_lib.generation import Sampling, generate_text
 rather_safe = Sampling(temperature=0.5)  # likely characters rather than daring ones (lesson 12)
 
 
-def perform(model, prompt, length, seed):
+def perform(model, prompt, length=150, seed=7):
     """Print a prompt and its continuation, as it is written; return the continuation."""
     written = ""
     print(prompt, end="")
@@ -74,14 +74,17 @@ def perform(model, prompt, length, seed):
 
 
 newborn = GPT(model.config).eval()
-noise = perform(newborn, "ROMEO:", length=100, seed=7)
+noise = perform(newborn, "ROMEO:", length=100)
 
 # %% [markdown] name="trained-text"
 # Noise. And now the trained one. **Before you run it**, guess: what will 809,600 trained numbers make of
 # `ROMEO:`?
 
 # %% name="trained-writes" tags=["nbval-ignore-output"]
-verse = perform(model, "ROMEO:", length=300, seed=7)
+verse = perform(model, "ROMEO:", length=300)
+
+# %% [markdown] name="words-text"
+# Are these words? We count those that occur in the plays.
 
 # %% name="words" tags=["nbval-ignore-output"]
 import re
@@ -112,7 +115,7 @@ assert len(known) > 0.6 * len(words), "most words of the trained model are words
 # prompt, and go on.
 
 # %% name="your-prompt" tags=["nbval-ignore-output"]
-yours = perform(model, prompt="My lord, the dragon ", length=150, seed=1)
+yours = perform(model, prompt="My lord, the dragon ", seed=1)
 
 # %% name="writes-sound"
 for text in (noise, verse, yours):
@@ -261,7 +264,7 @@ assert "hamlet" not in plays.lower()
 # a new word begins, and nobody could know which. That is doubt for a good reason.
 #
 # How do we say in one number how well a model guesses, if doubt can be right? By what it thought of the
-# character that then really came. If it had given that the probability $p$, its **surprise** is $-\ln p$:
+# character that then really came. If it had given that the probability *p*, its **surprise** is −ln *p*:
 # nothing if it was certain, and the more, the less it was expected. You are about to write this down.
 
 # %% [markdown] name="exercises"
@@ -321,8 +324,8 @@ print(f"trained:    {surprise(top['ROMEO']):.2f} nats")
 
 # %% [markdown] name="surprise-line-text"
 # Now every character of our two lines, with a dotted line for an even guess. **Look for** the two tallest
-# bars: what is it that surprises the model so, twice? And for the lowest: which character is nearly
-# always expected?
+# bars: what is it that surprises the model so, twice? And which character, wherever it comes, has a low
+# one?
 
 # %% name="surprise-line"
 guesses = reading.logits[0].softmax(dim=1)  # row i: the guess for character i + 1
@@ -338,7 +341,7 @@ plt.show()
 
 # %% name="surprise-line-shown"
 assert [bar.get_height() for bar in ax.patches] == costs
-for i in sorted(range(len(costs)), key=costs.__getitem__)[-2:]:
+for i in sorted(sorted(range(len(costs)), key=costs.__getitem__)[-2:]):
     print(f"{costs[i]:.1f} nats for the {line[i + 1]!r} in {line[i : i + 5]!r}")
 training_text = tokenizer.decode(corpus.train)
 print(f"'snor' occurs {training_text.lower().count('snor')} times in the training text")
@@ -348,8 +351,8 @@ for cost, character, before in zip(costs, line[1:], line[:-1], strict=True):
 
 # %% [markdown] name="surprise-line-answer"
 # The *n* of *snore*, and the *n* of *snores*. In all its training, the model has met nobody who snored.
-# The lowest bars are the spaces: each costs less than half a nat, and what follows them more than one and
-# a half. Where a word ends is easy to see; which one comes next is news.
+# The spaces are all among the low bars: each costs less than half a nat, and the character after it more
+# than one and a half. Where a word ends is easy to see; which one comes next is news.
 #
 # The mean surprise over a text is called the **loss**, and it is *the* number of this field: training is
 # nothing else than making it smaller. Here it is over 20,000 characters that were kept back from
