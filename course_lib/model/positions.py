@@ -75,8 +75,9 @@ class RotaryPositions(AttentionPositions):
     """Turn each pair of dimensions by an angle that grows with the position (RoPE; lesson 07).
 
     Su et al. 2021, arXiv 2104.09864: after it, a query at m and a key at n meet in a product
-    that depends on m − n alone. A pair is dimension i with i + d_head/2 (the half-split layout
-    of LLaMA); the paper pairs 2i with 2i+1, which is the same up to a reordering of dimensions.
+    that depends on m − n alone. A pair is dimension i with i + d_head/2, as in GPT-NeoX and in
+    Hugging Face's LLaMA; the paper, and Meta's own LLaMA, pair 2i with 2i+1. That is the same up
+    to a reordering of dimensions, but weights trained with one layout are wrong in the other.
     """
 
     def __init__(self, base: float = 10_000.0) -> None:

@@ -87,11 +87,14 @@ class Trainer:
         self.history: list[Record] = []
 
     def run(self) -> Iterator[Record]:
-        """Train to the last step, yielding a record after each; val_loss where it was measured."""
+        """Train to the last step, yielding a record after each; val_loss where it was measured.
+
+        After a stop, `run` goes on where the history ends, as if there had been none.
+        """
         config = self.config
         tokens_a_step = config.batch_size * self.model.config.context_length
-        seconds = 0.0
-        for step in range(config.steps):
+        seconds = self.history[-1].seconds if self.history else 0.0
+        for step in range(len(self.history), config.steps):
             rate = warmup_cosine(
                 step,
                 steps=config.steps,

@@ -1,5 +1,6 @@
 """The training loop against one written out here, and what evaluation must not disturb."""
 
+import dataclasses
 import math
 import warnings
 
@@ -188,6 +189,27 @@ def test_the_caller_may_stop_at_any_step():
     result = trainer.result()
     assert result["steps"] == 3
     assert result["val_loss"] == evaluate(trainer.model, trainer.validation_tokens)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5, 6])
+def test_a_run_goes_on_where_it_was_stopped(stop):
+    whole = trained(model_values={"dropout": 0.3})
+    trainer = Trainer(small_gpt(dropout=0.3), text(200), text(40, 6), recipe())
+    torch.manual_seed(1)
+    for record in trainer.run():
+        if record.step == stop:
+            break
+    evaluate(trainer.model, trainer.validation_tokens)
+    for _ in trainer.run():
+        pass
+    assert list(trainer.run()) == []
+
+    def without_times(run: Trainer) -> list:
+        return [dataclasses.replace(record, seconds=0.0) for record in run.history]
+
+    assert without_times(trainer) == without_times(whole)
+    seconds = [record.seconds for record in trainer.history]
+    assert seconds == sorted(seconds)
 
 
 def test_the_result_says_where_the_run_ended():
