@@ -7,6 +7,7 @@ threads were seen to take up to eight times as long as one.
 from __future__ import annotations
 
 import os
+import traceback
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,14 @@ PROJECT_FOLDER = Path(__file__).resolve().parent.parent
 
 class CourseError(ValueError):
     """A mistake that the user can mend: the message gives the value, the rule and a remedy."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What Jupyter shows: the user's own line and the message, without the library's frames."""
+        library = str(Path(__file__).parent)
+        frames = traceback.extract_tb(self.__traceback__)
+        own = [frame for frame in frames if not frame.filename.startswith(library)]
+        place = [f"line {own[-1].lineno}:  {own[-1].line}"] if own else []
+        return [*place, f"{type(self).__name__}: {self}"]
 
 
 class CourseNotice(UserWarning):

@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbclient
+import nbformat
 import pytest
 import torch
 
@@ -198,3 +200,20 @@ def test_a_notice_points_at_the_caller_of_the_library():
         warnings.simplefilter("always")
         library()
     assert caught[0].filename == __file__
+
+
+def test_jupyter_shows_the_users_line_and_the_message_alone(tmp_path):
+    cell = "from course_lib.runtime import choose_device\n\nchoose_device('abacus')"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+    client = nbclient.NotebookClient(
+        notebook,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": tmp_path}},
+    )
+    client.execute(env={**os.environ, "PYTHONPATH": str(PROJECT_FOLDER)})
+    (output,) = notebook.cells[0].outputs
+    assert output["traceback"] == [
+        "line 3:  choose_device('abacus')",
+        f"CourseError: {output.evalue}",
+    ]
