@@ -1,5 +1,6 @@
 """The whole model: its size, its first loss, its causality, over many configurations."""
 
+import itertools
 import math
 
 import pytest
@@ -117,7 +118,7 @@ def test_the_forward_pass_written_out(placement, positions):
 # ---- laws
 
 
-@settings(deadline=None, max_examples=60, database=None)
+@settings(deadline=None, max_examples=60, database=None, derandomize=True)
 @given(configurations(), st.integers(0, 12), st.integers(1, 10), st.booleans())
 def test_changing_a_token_changes_nothing_before_it(config, changed, step, return_weights):
     torch.manual_seed(0)
@@ -133,7 +134,7 @@ def test_changing_a_token_changes_nothing_before_it(config, changed, step, retur
     assert not torch.equal(before[:, changed], after[:, changed])
 
 
-@settings(deadline=None, max_examples=40, database=None)
+@settings(deadline=None, max_examples=40, database=None, derandomize=True)
 @given(configurations(initialisation="gpt2"))
 def test_the_first_loss_is_that_of_guessing(config):
     torch.manual_seed(0)
@@ -160,9 +161,14 @@ def test_the_first_loss_at_the_width_of_the_plain_recipe(placement, positions, t
     assert loss.item() == pytest.approx(math.log(65), rel=0.03)
 
 
-@pytest.mark.parametrize("positions", CHOICES["positions"])
-@pytest.mark.parametrize("placement", CHOICES["norm_placement"])
-@pytest.mark.parametrize("initialisation", CHOICES["initialisation"])
+@pytest.mark.parametrize(
+    ("positions", "placement", "initialisation"),
+    [
+        *itertools.product(CHOICES["positions"], CHOICES["norm_placement"], ["gpt2"]),
+        ("learned", "pre", "xavier"),
+        ("rotary", "post", "xavier"),
+    ],
+)
 def test_one_batch_can_be_learned_by_heart(positions, placement, initialisation):
     model = gpt(
         n_layers=2, positions=positions, norm_placement=placement, initialisation=initialisation
