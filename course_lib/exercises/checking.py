@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from course_lib.exercises import cards, handed_back, places
-from course_lib.exercises.judge import examine, handed_back_verdict
+from course_lib.exercises.judge import examine
 from course_lib.exercises.keeping import keep
 from course_lib.exercises.model import Exercise
 from course_lib.exercises.progress_store import record_attempt
+from course_lib.exercises.refusals import handed_back_verdict
 from course_lib.exercises.registry import find
 from course_lib.exercises.verdict import NOT_ATTEMPTED, Verdict
 

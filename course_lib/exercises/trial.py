@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,8 @@ class Trial:
 def outcomes_of(exercise: Exercise, implementation: Any) -> list[Outcome]:
     """What the reference or a misconception gives on every case."""
     outcomes = []
-    with guarded() as conduct:
+    with guarded() as conduct, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a misconception's warnings are not the learner's
         for case in exercise.fresh_cases():
             conduct.same_seed()
             try:

@@ -214,3 +214,21 @@ def test_wrong_modules(answer, reason, words):
     verdict = examine(find("98.projection"), answer)
     assert (verdict.status, verdict.reason) == ("not yet", reason)
     assert words in verdict.message
+
+
+def test_gradients_of_a_tuple_are_looked_at_part_by_part():
+    import dataclasses
+
+    from course_lib.exercises.model import Misconception
+
+    def both(x):
+        return x * 2, x * 3
+
+    wrong = (Misconception("a", lambda x: (x, x), "."), Misconception("b", lambda x: (x, -x), "."))
+    cases = [(torch.ones(3, requires_grad=True),), (torch.ones(5, requires_grad=True),)]
+    exercise = dataclasses.replace(
+        find("98.weights"), solution=both, reference=None, cases=cases, misconceptions=wrong
+    )
+    assert examine(exercise, lambda x: (2 * x, 3 * x)).passed
+    verdict = examine(exercise, lambda x: (2 * x, (3 * x).detach()))
+    assert (verdict.reason, "no gradient flows back" in verdict.message) == ("gradient", True)
