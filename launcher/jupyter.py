@@ -160,9 +160,9 @@ class Server:
         """End it, with its kernels, if it is still running."""
         if self.process.poll() is not None:
             return
-        say("\nStopping JupyterLab ...")
         if os.name == "posix":
             self.process.terminate()
+        say("\nStopping JupyterLab ...")
         try:
             self.process.wait(timeout=20)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
 """How start.py speaks: plain lines on the terminal, and errors that say what to do."""
 
+import contextlib
 import sys
 
 
@@ -14,5 +15,6 @@ def prepare_terminal() -> None:
 
 
 def say(line: str = "") -> None:
-    """One line for the learner."""
-    print(line, flush=True)
+    """One line for the learner; nothing where the terminal has been closed."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
