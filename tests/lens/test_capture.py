@@ -19,8 +19,8 @@ def gpt(**values) -> GPT:
     values = {"vocab_size": VOCABULARY, "context_length": LENGTH, "n_layers": 3} | values
     model = GPT(GPTConfig(**{"d_model": 30, "n_heads": 5, **values}))
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.4)
+        for name, parameter in model.named_parameters():
+            parameter.normal_(mean=float("norm" in name), std=0.4)
     return model
 
 

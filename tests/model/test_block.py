@@ -68,6 +68,19 @@ def test_a_pre_norm_block_of_zeros_passes_its_input_on():
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("silent", ["attention", "feed_forward"])
+def test_dropout_acts_on_what_each_half_writes(placement, silent):
+    """With one half writing zeros and no dropout inside attention, what varies is the other's."""
+    block, (x, positions, mask) = block_of(placement, dropout=0.5), parts()
+    block.train()
+    block.attention.dropout = 0.0
+    for parameter in getattr(block, silent).output.parameters():
+        torch.nn.init.zeros_(parameter)
+    first, second = block(x, positions, mask)[0], block(x, positions, mask)[0]
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
 def test_dropout_acts_in_training_only(placement):
     block, (x, positions, mask) = block_of(placement, dropout=0.5), parts()
     plain = block_of(placement)

@@ -47,8 +47,8 @@ def gpt(seed: int = 0, **values) -> GPT:
 def shaken(model: GPT) -> GPT:
     """Weights large enough that every part of the model shows in its output."""
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.4)
+        for name, parameter in model.named_parameters():
+            parameter.normal_(mean=float("norm" in name), std=0.4)
     return model.eval()
 
 

@@ -180,6 +180,16 @@ def test_training_goes_on_in_training_mode_after_an_evaluation():
     assert seen == [(True, True), (False, False)] * 6
 
 
+def test_a_model_handed_over_in_evaluation_mode_is_trained_with_dropout():
+    expected = trained(model_values={"dropout": 0.3})
+    model = small_gpt(dropout=0.3).eval()
+    trainer = Trainer(model, text(200), text(40, 6), recipe())
+    torch.manual_seed(1)
+    for _ in trainer.run():
+        pass
+    assert losses(trainer) == losses(expected)
+
+
 def test_the_caller_may_stop_at_any_step():
     trainer = Trainer(small_gpt(), text(200), text(40), recipe())
     for record in trainer.run():
