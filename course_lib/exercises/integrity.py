@@ -84,6 +84,12 @@ class Conduct:
         self.seeded = self.seeded or _generator.initial_seed() != OUR_SEED
 
 
+def seed_again() -> None:
+    """Begin the random numbers of a case anew, unless the answer has set a seed of its own."""
+    if _generator.initial_seed() == OUR_SEED:
+        _generator.manual_seed(OUR_SEED)
+
+
 @contextlib.contextmanager
 def guarded() -> Iterator[Conduct]:
     """Note what the code inside does to seeds, the default dtype and torch, and undo it."""

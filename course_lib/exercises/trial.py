@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 
 from course_lib.exercises.compare import same, unchanged
-from course_lib.exercises.integrity import Conduct, guarded
+from course_lib.exercises.integrity import Conduct, guarded, seed_again
 from course_lib.exercises.model import Exercise
 from course_lib.exercises.sandbox import TimeIsUp, listening, run_limited
 
@@ -100,16 +100,25 @@ def run_case(exercise: Exercise, answer: Any, case: tuple) -> Any:
 
 
 def _run_class(exercise: Exercise, answer: type, case: tuple) -> Any:
+    """Construct, fill with the reference's numbers, call.
+
+    The reference is made first and the seed set again before the call, so that what a constructor
+    draws for itself changes nothing.
+    """
     construct, arguments = case
-    construct_reference = copy.deepcopy(construct)
+    reference = exercise.reference(*copy.deepcopy(construct))
     instance = answer(*construct)
-    if issubclass(exercise.reference, nn.Module):
-        _fill(instance, exercise.reference(*construct_reference))
+    if isinstance(reference, nn.Module):
+        _fill(instance, reference)
+    seed_again()
     return instance(*arguments)
 
 
 def _fill(instance: nn.Module, reference: nn.Module) -> None:
     """Give the answer's module the reference's numbers, so that their results can be equal."""
+    if not isinstance(instance, nn.Module):
+        name = type(instance).__name__
+        raise WrongParts(f"`{name}` is not a module yet: write `class {name}(nn.Module)`.")
     wanted = {name: tuple(tensor.shape) for name, tensor in reference.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in instance.state_dict().items()}
     if wanted != found:

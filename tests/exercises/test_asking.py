@@ -9,6 +9,7 @@ from course_lib.exercises import check, hint, quiz, quiz_of, solution, solution_
 from course_lib.exercises.cards import SIGNS, Card, html_text, say
 from course_lib.exercises.checking import card_of
 from course_lib.exercises.judge import examine
+from course_lib.exercises.progress_store import read
 from course_lib.exercises.quizzes import explanation, quiz_html, quiz_text
 from course_lib.exercises.registry import find
 from course_lib.exercises.verdict import Verdict
@@ -39,7 +40,9 @@ def test_hint_says_which_one_it_is(capsys):
     hint("98.weights")
     assert "Hint 1 of 2: Weights of each row (98.weights)\nWhich axis" in capsys.readouterr().out
     hint("98.weights")
-    assert 'the last one; `solution("98.weights")` shows code' in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Hint 2 of 2: Weights of each row (98.weights)\n`dim=-1` is the last axis." in out
+    assert 'the last one; `solution("98.weights")` shows code' in out
 
 
 def test_solution_shows_code_and_why(capsys):
@@ -193,6 +196,23 @@ def test_an_answer_is_explained_with_a_reason_for_each_choice():
         told = explanation(question, chosen)
         assert "△ Not quite." in told and told.count("(your choice)") == len(chosen)
         assert all(html_text(choice.reason) in told for choice in question.choices)
+
+
+def test_a_live_quiz_records_what_was_chosen(monkeypatch):
+    shown = {}
+    monkeypatch.setattr("course_lib.exercises.cards.in_notebook", lambda: True)
+    monkeypatch.setattr("course_lib.exercises.cards.show_both", lambda html, text: None)
+    monkeypatch.setattr(
+        "course_lib.explorers.quiz_view.show_quiz",
+        lambda questions, explain, record: shown.update(explain=explain, record=record),
+    )
+    quiz("98")
+    shown["record"](0, [1])
+    shown["record"](1, [0, 1])
+    answers = read()["quizzes"]["98"]
+    assert [answers[at]["right"] for at in ("1", "2")] == [False, True]
+    assert answers["2"]["chosen"] == [0, 1]
+    assert "✓ Right." in shown["explain"](0, frozenset({0}))
 
 
 def test_an_unknown_lesson_has_no_quiz():

@@ -164,6 +164,12 @@ def test_a_right_answer_that_prints_ten_megabytes_is_not_passed(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_of_one_endless_line_only_the_beginning_is_kept_in_memory():
+    with listening() as listener:
+        run_limited(lambda: print("x" * 10_000_000), 20, listener)
+    assert listener.count == 10_000_001 and len(listener.text()) == 20_000
+
+
 def test_printing_passed_is_not_passing():
     def answer(scores, scale):
         print("PASSED")

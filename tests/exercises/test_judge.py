@@ -201,6 +201,36 @@ def test_a_module_is_filled_with_the_reference_s_numbers():
     assert examine(find("98.projection"), module()).passed
 
 
+def test_what_a_constructor_draws_for_itself_changes_nothing():
+    class Projection(module()):
+        def __init__(self, d_in, d_out):
+            torch.rand(17)
+            super().__init__(d_in, d_out)
+            torch.nn.init.zeros_(self.linear.weight)
+
+        def forward(self, x):
+            noise = torch.rand(3)
+            return super().forward(x) + 0 * noise.sum()
+
+    assert examine(find("98.projection"), Projection).passed
+
+
+def test_dropout_falls_on_the_same_places_whatever_the_constructor_drew():
+    import dataclasses
+
+    class Dropping(module()):
+        def forward(self, x):
+            return torch.nn.functional.dropout(super().forward(x), 0.5)
+
+    class Own(Dropping):
+        def __init__(self, d_in, d_out):
+            super().__init__(d_in, d_out)
+            torch.rand(5)
+
+    exercise = dataclasses.replace(find("98.projection"), solution=Dropping, reference=None)
+    assert examine(exercise, Own).passed
+
+
 @pytest.mark.parametrize(
     ("answer", "reason", "words"),
     [
@@ -208,6 +238,7 @@ def test_a_module_is_filled_with_the_reference_s_numbers():
         (module(lambda y: y.detach()), "gradient", "no gradient flows back"),
         (module(lambda y: 2 * y), "misconception", "twice as large"),
         (torch.nn.Linear(3, 5), "type", "the class `Projection` itself"),
+        (type("Projection", (), {"__init__": lambda self, a, b: None}), "type", "(nn.Module)"),
     ],
 )
 def test_wrong_modules(answer, reason, words):
