@@ -114,7 +114,7 @@ def generate(
     device = next(model.parameters()).device
     tokens = crop_prompt(prompt, model.config.context_length).to(device)
     for _ in range(length):
-        # on the CPU: not every device has float64, and the draws are then the same everywhere
+        # on the CPU: not every device has float64, and equal probabilities give equal draws
         logits = next_token_logits(model, tokens).cpu()
         probabilities = next_token_probabilities(logits, sampling)
         chosen = torch.multinomial(probabilities, 1, generator=generator)
