@@ -35,6 +35,14 @@ def say_type(expected: Any, got: Any, where: str = "") -> str:
 def _type_remedy(expected: Any, got: Any) -> str:
     if isinstance(expected, Tensor):
         return _tensor_remedy(got)
+    if type(expected) not in PYTHON_NUMBERS:
+        return _container_remedy(expected, got)
+    if isinstance(got, str):
+        return "Leave out the quotation marks."
+    if isinstance(got, tuple):
+        return "A comma makes two numbers of one; decimals have a point: `0.5`."
+    if isinstance(got, list):
+        return "One number is asked for; leave out the square brackets."
     if type(got).__module__ == "numpy" or isinstance(got, Tensor):
         return (
             f"`.item()` turns one entry into a Python number, `{type(expected).__name__}(...)` too."
@@ -43,6 +51,14 @@ def _type_remedy(expected: Any, got: Any) -> str:
         return "A count is a whole number: use `//` or `int(...)`."
     if type(expected) is float and type(got) is int:
         return "`float(...)` turns it into one; `/` divides without dropping the fraction."
+    return ""
+
+
+def _container_remedy(expected: Any, got: Any) -> str:
+    if isinstance(expected, tuple) and isinstance(got, list):
+        return "`return a, b` without square brackets makes a tuple."
+    if isinstance(expected, (tuple, list)) and not isinstance(got, (tuple, list)):
+        return f"Return all {len(expected)} parts, separated by commas."
     return ""
 
 

@@ -158,6 +158,8 @@ def _shorten(trial: Trial) -> str:
 
 def _examine_value(exercise: Exercise, answer: Any) -> Verdict:
     expected = exercise.solution.expected
+    if type(expected) is float and type(answer) is int:
+        answer = float(answer)  # 1 is a number like 1.0
     found = difference(expected, answer, exercise.tolerance)
     if found is None:
         return Verdict(PASSED, "passed", f"`{exercise.name}` is right.")

@@ -45,7 +45,7 @@ EVEN = Exercise(
         ),
         Misconception(
             "the number of characters",
-            63,
+            63.0,
             "63 is how many characters there are. A probability is a share of one whole: what does each "
             "get if 63 characters share 1 evenly?",
         ),

@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 
+from course_lib.exercises.describe import say_type
 from course_lib.exercises.judge import examine
 from course_lib.exercises.registry import find
 
@@ -263,3 +264,25 @@ def test_gradients_of_a_tuple_are_looked_at_part_by_part():
     assert examine(exercise, lambda x: (2 * x, 3 * x)).passed
     verdict = examine(exercise, lambda x: (2 * x, (3 * x).detach()))
     assert (verdict.reason, "no gradient flows back" in verdict.message) == ("gradient", True)
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "words"),
+    [
+        (0.5, "0.5", "quotation marks"),
+        (0.5, (0, 5), "decimals have a point"),
+        (0.5, [0.5], "square brackets"),
+        (0.5, torch.tensor(0.5), ".item()"),
+        ((0.5, 0.5), torch.ones(2), "Return all 2 parts"),
+        ((0.5, 0.5), [0.5, 0.5], "without square brackets makes a tuple"),
+    ],
+)
+def test_a_wrong_type_comes_with_the_remedy_for_it(expected, got, words):
+    assert words in say_type(expected, got)
+
+
+def test_a_whole_number_is_as_good_as_a_decimal_one():
+    answer = find("00.even").solution.expected
+    assert examine(find("00.even"), 63).misconception == "the number of characters"
+    assert examine(find("00.even"), True).reason == "type", "True is no number"
+    assert answer == 1 / 63 and examine(find("00.even"), answer).status == "passed"
