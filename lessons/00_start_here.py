@@ -39,8 +39,8 @@ begin_lesson("00")
 #
 # A **language model** guesses what comes next in a text. Ours guesses one character at a time: guess,
 # append, guess again, and it writes. All it knows lies in its **parameters**, a large heap of numbers. In
-# **training** it read pieces of nine plays by Shakespeare, and after each batch all parameters were moved
-# a little, so that the next guesses would be better. In lesson 10 you do that yourself, in minutes. Here
+# **training** it read pieces of eight plays by Shakespeare (of the eighth, the beginning), and after each
+# handful of pieces all parameters were moved a little, so that the next guesses would be better. In lesson 10 you do that yourself, in minutes. Here
 # is the result, ready to use.
 
 # %% name="load"
@@ -102,12 +102,12 @@ assert len(known) > 0.6 * len(words), "most words of the trained model are words
 # %% [markdown] name="writes-answer"
 # Look at the form before you look for sense. A name in capitals, a colon, a line break. Lines about as
 # long as lines of verse are, beginning with a capital. An empty line, and the next speaker. Nobody
-# programmed any of this: the program has no notion of names, lines or words, only of characters and what
-# tends to follow them. On our machine it even hired an actor, one CANDY, who is in none of the plays.
+# programmed any of this: the program was told nothing of names, lines or words. It was given characters,
+# and had to find out the rest. On our machine it even hired an actor, one CANDY, who is in none of the plays.
 #
 # What they say makes no sense. Sense takes size: GPT-3 has 174,604,259,328 parameters, some 216,000 times
 # as many (Brown et al. 2020, [arXiv 2005.14165](https://arxiv.org/abs/2005.14165); lesson 09 counts
-# them), and read far more than nine plays. The parts it is made of are those that you will build.
+# them), and read far more than eight plays. The parts it is made of are those that you will build.
 #
 # Now try a prompt of your own. The **seed** is a number that fixes all random choices: the same seed
 # writes the same verse, another seed another one. And what if the prompt has a character that the model
@@ -134,7 +134,7 @@ assert again[0] == again[1], "the same seed writes the same verse"
 # **heads** that read side by side. At every character, each head shares out one unit of attention among
 # the characters up to there. The shares are its **attention weights**.
 #
-# Let it read two lines of *The Tempest*, from the part that it was not trained on, and draw one head as a
+# Let it read two lines of *The Tempest*, a play that it was not trained on, and draw one head as a
 # **heatmap**: a row is a character that reads, a column one that is read, and the darker the square, the
 # larger the weight. ␣ is a space, ⏎ the line break. Above the diagonal all is white, because what comes
 # later is not there to be read.
@@ -167,8 +167,8 @@ assert reading.layer(1).triu(1).max() == 0, "nothing is read before it is there"
 
 # %% [markdown] name="word-head-answer"
 # Most steps stand over a space or the line break, and they are as high as a word is long. From inside a
-# word, this head reads the place where the word began. (In *distinctly* and *meaning* it loses the thread
-# half-way.)
+# word, this head reads the place where the word began. (In *distinctly*, *meaning* and *snores* it loses
+# the thread half-way.)
 #
 # Or are we seeing faces in the clouds? A picture of two lines proves little, so we count. Over 6,400
 # characters that the model was not trained on: how much does this head read the latest space or line
@@ -257,15 +257,17 @@ for ax, (prompt, probability) in zip(axes, top.items(), strict=True):
     print(f"the likeliest after {prompt!r} has {probability:.2f}")
     assert ax.patches[0].get_height() == probability, "the first bar shows it"
 assert "hamlet" not in plays.lower()
+assert all(tokenizer.decode(guess(p).argmax()[None]) == ":" for p in prompts[:2]), "a colon"
 
 # %% [markdown] name="guesses-answer"
-# After `ROMEO` a colon is all but certain. After `HAMLET` too, though the model has never met him: it did
+# After `ROMEO` a colon is very likely. After `HAMLET` too, though the model has never met him: it did
 # not only learn names by heart, it learned what the name of a speaker looks like. After *my* and a space
 # a new word begins, and nobody could know which. That is doubt for a good reason.
 #
 # How do we say in one number how well a model guesses, if doubt can be right? By what it thought of the
 # character that then really came. If it had given that the probability *p*, its **surprise** is −ln *p*:
-# nothing if it was certain, and the more, the less it was expected. You are about to write this down.
+# nothing if it was certain, and the more, the less it was expected. (The logarithm is the natural one, and
+# the unit is then called a **nat**.) You are about to write this down.
 
 # %% [markdown] name="exercises"
 # ## Your turn: how exercises work
@@ -296,8 +298,8 @@ even_guess = check("00.even", answer)
 hint("00.even")
 
 # %% [markdown] name="ex-surprise-text"
-# Most exercises ask for a function. The stub says what goes in and what comes out; you replace the line
-# with `raise NotImplementedError`.
+# Most exercises ask for a function. Its beginning is there and says what goes in and what comes out; you
+# replace the line with `raise NotImplementedError`.
 #
 # **Exercise 00.surprise · ★ · 3 min.** Write the surprise, −ln p, as a function. Python's natural
 # logarithm is `math.log`. Be wrong here too if you like: forget the minus, or take `math.log10`. For a
@@ -314,7 +316,7 @@ def surprise(probability):
 surprise = check("00.surprise", surprise)
 
 # %% [markdown] name="use-text"
-# With the natural logarithm the unit is called a **nat**. Let us put your function to work (or ours,
+# Let us put your function to work (or ours,
 # until yours passes). What does the colon after `ROMEO` cost, first for an even guess, then for the
 # trained model?
 
@@ -344,13 +346,17 @@ assert [bar.get_height() for bar in ax.patches] == costs
 for i in sorted(sorted(range(len(costs)), key=costs.__getitem__)[-2:]):
     print(f"{costs[i]:.1f} nats for the {line[i + 1]!r} in {line[i : i + 5]!r}")
 training_text = tokenizer.decode(corpus.train)
-print(f"'snor' occurs {training_text.lower().count('snor')} times in the training text")
+for start in ("s", "sn", "snor"):
+    count = len(re.findall(r"[ \n]" + start, training_text))
+    print(f"{count} words of the training text begin with {start!r}")
 for cost, character, before in zip(costs, line[1:], line[:-1], strict=True):
     assert character != " " or cost < 0.5, "spaces are expected"
     assert before != " " or cost > 1.5, "what comes after them is not"
 
 # %% [markdown] name="surprise-line-answer"
-# The *n* of *snore*, and the *n* of *snores*. In all its training, the model has met nobody who snored.
+# The *n* of *snore*, and the *n* of *snores*. Of 11,309 words that begin with s, the model has seen 17 go on
+# with n: a surprise of −ln(17/11309) = 6.5 nats, nearly what it paid. (That nobody ever *snored* in its
+# training comes on top, at the r.)
 # The spaces are all among the low bars: each costs less than half a nat, and the character after it more
 # than one and a half. Where a word ends is easy to see; which one comes next is news.
 #

@@ -13,7 +13,7 @@
 # 1. say in one sentence each what a query, a key and a value are for;
 # 2. work out an attention weight by hand;
 # 3. read a matrix of weights: who reads whom;
-# 4. explain why one pass cannot let *tired* or *wide* decide which noun *it* reads, and two can;
+# 4. explain why one pass of this attention cannot let *tired* or *wide* decide which noun *it* reads, and two can;
 # 5. say what attention does not see.
 #
 # **What you need.** Python, and that `A @ B` is a matrix product. Lesson 01 tells where the vectors of
@@ -193,6 +193,8 @@ print("it receives:", [round(number, 2) for number in output[2].tolist()])
 # %% name="by-hand-agrees"
 assert abs(weights[2, 3].item() - weight_of_tired) < 0.005, "your number is the loop's"
 assert torch.allclose(weights.sum(dim=1), torch.ones(4)), "each row of weights sums to 1"
+for wish, weight in {1: 0.35, 4: 0.71}.items():  # in place of 8
+    assert abs(torch.tensor([0, 0, 0, wish / 2]).softmax(dim=0)[3] - weight) < 0.006
 
 # %% [markdown] name="flow-text"
 # The drawing shows the whole way with the real numbers, from token vectors on the left to new token
@@ -391,8 +393,9 @@ print(f"in {unchanged} of 1000 layers, animal : road is the same beside tired an
 # = e^{\,(q_{\textit{it}} \cdot k_{\textit{animal}} \;-\; q_{\textit{it}} \cdot k_{\textit{road}})/\sqrt{d_k}},$$
 #
 # and neither *tired* nor *wide* is left in it: the query comes from *it* alone, each key from its own word
-# alone. So in one pass a third word can take attention away from both, but cannot decide between them. (More
-# heads, lesson 05, do not help: this holds for each.) An earlier pass has to bring that word in: into *it*, as
+# alone. So in one pass a third word can take attention away from both, but cannot decide between them. (This
+# holds for one attention. Several side by side, the heads of lesson 05, can get round it: *wide* may silence the
+# one that reads *animal*, and *tired* the one that reads *road*.) An earlier pass has to bring that word in: into *it*, as
 # above, or into *animal* and *road*. All this is about where *it* **reads**; what it received may still be worked
 # on afterwards (lesson 08).
 
@@ -444,6 +447,9 @@ for times in (1, 10, 100):  # the same four words, again and again
 #
 # **Batches.** Your function works for (batch, token, d_k) too, because it names axes from the end.
 #
+# **Large scores.** `exp` overflows above 88. PyTorch subtracts the largest score of each row first, which changes
+# nothing, because the factor cancels; lesson 03 does the same.
+#
 # **Learned matrices.** Those of a trained model are found by gradient descent and rarely as tidy as ours.
 #
 # **Looking ahead.** Our *it* read *tired*, which stands to its right. A GPT writes from left to right and may not do
@@ -459,7 +465,7 @@ for times in (1, 10, 100):  # the same four words, again and again
 #    learned matrices make them from the token's vector.
 # 2. A **weight** is the softmax of scaled dot products: *it* read *tired* with e⁴/(e⁴ + 3) ≈ 0.95.
 # 3. Row i of the weights is how much token i reads each token. It sums to 1; a column need not.
-# 4. In one pass the ratio of two weights depends only on the query and those two keys, so a third word cannot
+# 4. In one pass of one attention the ratio of two weights depends only on the query and those two keys, so a third word cannot
 #    decide between them. A second pass can ask with what the first one found.
 # 5. Attention does not see **order**: it is permutation-equivariant.
 

@@ -621,7 +621,7 @@ QUIZ = (
         ),
     ),
     Question(
-        "Why can one pass not make “it” read “animal” beside “tired” and “road” beside “wide”?",
+        "Why can one pass of this lesson's attention not make “it” read “animal” beside “tired” and “road” beside “wide”?",
         (
             Choice(
                 "The ratio of two weights of one query depends on that query and those two keys only.",

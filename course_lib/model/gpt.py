@@ -94,7 +94,8 @@ def initialise(model: GPT, config: GPTConfig) -> None:
 
     "gpt2": matrices and embeddings N(0, 0.02²), biases 0, and the 2·n_layers matrices that write
     into the residual stream divided by √(2·n_layers), so that its variance does not grow with
-    depth (Radford et al. 2019, section 2.3). "xavier": linear layers as Glorot & Bengio 2010.
+    depth (Radford et al. 2019, section 2.3). "xavier": linear layers but the head as Glorot &
+    Bengio 2010.
 
     A Post-LN model ends in a norm, which blows what is left of a token's embedding up to size 1: a
     tied head would expect each token to repeat. The last norm of a wide one starts smaller.

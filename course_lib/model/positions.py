@@ -105,7 +105,7 @@ class ALiBi(AttentionPositions):
     def score_bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """(head, query, key): 0 for the query itself, falling with the distance."""
         slopes = alibi_slopes(self.n_heads).to(query_positions.device)
-        distance = (query_positions[:, None] - key_positions[None, :]).abs()
+        distance = (query_positions[..., :, None] - key_positions[..., None, :]).abs()
         return -slopes[:, None, None] * distance
 
 

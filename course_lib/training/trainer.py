@@ -89,7 +89,8 @@ class Trainer:
     def run(self) -> Iterator[Record]:
         """Train to the last step, yielding a record after each; val_loss where it was measured.
 
-        After a stop, `run` goes on where the history ends, as if there had been none.
+        Stopped between two records and called again, it goes on as if there had been no stop. (An
+        interrupt within a step or an evaluation is not such a stop.)
         """
         config = self.config
         tokens_a_step = config.batch_size * self.model.config.context_length

@@ -295,3 +295,20 @@ def test_learned_positions_end_with_the_context():
         gpt()(torch.zeros(1, 14, dtype=torch.long))
     for positions in ("none", "sinusoidal", "rotary", "alibi"):
         assert gpt(positions=positions)(torch.zeros(1, 14, dtype=torch.long)).shape[1] == 14
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+def test_a_model_in_half_precision_stays_in_it_on_both_paths(positions, dtype):
+    torch.manual_seed(0)
+    config = GPTConfig(
+        vocab_size=11, context_length=7, n_layers=2, d_model=24, n_heads=2, positions=positions
+    )
+    model = GPT(config).eval()
+    tokens = torch.randint(11, (3, 7))
+    exact = model(tokens)
+    model = model.to(dtype)
+    fused, (explicit, weights) = model(tokens), model(tokens, return_weights=True)
+    assert fused.dtype == explicit.dtype == dtype and {w.dtype for w in weights} == {dtype}
+    for logits in (fused, explicit):
+        assert torch.allclose(logits.float(), exact, atol=0.05)
