@@ -28,6 +28,7 @@ OUR_SEED = 20_170_612  # no notebook's seed: one that is found afterwards was se
 
 _generator = torch.default_generator
 _get_dtype, _set_dtype = torch.get_default_dtype, torch.set_default_dtype
+_inference_mode, _enable_grad, _autocast = torch.inference_mode, torch.enable_grad, torch.autocast
 
 
 def _is_function(thing: Any) -> bool:
@@ -88,6 +89,24 @@ def seed_again() -> None:
     """Begin the random numbers of a case anew, unless the answer has set a seed of its own."""
     if _generator.initial_seed() == OUR_SEED:
         _generator.manual_seed(OUR_SEED)
+
+
+@contextlib.contextmanager
+def plain_modes() -> Iterator[None]:
+    """Switch off what the notebook has switched on for itself, so that no check depends on it.
+
+    Modes belong to a thread: the reference runs in the notebook's, the answer in a new one. Without
+    this a notebook's `no_grad`, autocast or default device would hold for one of them only.
+    """
+    dtype = _get_dtype()
+    with contextlib.ExitStack() as stack:
+        stack.callback(_set_dtype, dtype)
+        _set_dtype(torch.float32)
+        stack.enter_context(_inference_mode(False))
+        stack.enter_context(_enable_grad())
+        stack.enter_context(torch.device("cpu"))
+        stack.enter_context(_autocast("cpu", enabled=False))
+        yield
 
 
 @contextlib.contextmanager

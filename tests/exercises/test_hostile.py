@@ -12,7 +12,8 @@ import numpy
 import pytest
 import torch
 
-from course_lib.exercises import check
+import course_lib.exercises as package
+from course_lib.exercises import check, exercises_of
 from course_lib.exercises.integrity import replaced_functions, restore_functions
 from course_lib.exercises.judge import examine
 from course_lib.exercises.progress_store import read
@@ -306,6 +307,68 @@ def test_the_default_dtype_is_put_back():
     verdict = examine(find("98.weights"), answer)
     assert "`set_default_dtype`" in verdict.message
     assert torch.get_default_dtype() == torch.float32
+
+
+@contextlib.contextmanager
+def default(get, set_, value, before):
+    assert get() != value
+    set_(value)
+    try:
+        yield
+        assert get() == value, "the notebook's own setting stays"
+    finally:
+        set_(before)
+
+
+MODES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "default device": lambda: default(
+        torch.get_default_device, torch.set_default_device, torch.device("meta"), None
+    ),
+    "default dtype": lambda: default(
+        torch.get_default_dtype, torch.set_default_dtype, torch.float64, torch.float32
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_mode_of_the_notebook_makes_no_right_answer_wrong(learner, mode, capsys):
+    cells = {
+        "02.scores": """
+            import torch
+            def scaled_scores(query, key):
+                return query @ key.transpose(-2, -1) * torch.tensor(query.shape[-1] ** -0.5)
+            """,
+        "98.projection": """
+            import torch
+            class Projection(torch.nn.Module):
+                def __init__(self, d_in, d_out):
+                    super().__init__()
+                    self.linear = torch.nn.Linear(d_in, d_out, bias=False)
+                def forward(self, x):
+                    return self.linear(x.float())
+            """,
+    }
+    for exercise_id, cell in cells.items():
+        answer = learner(cell)[find(exercise_id).name]
+        with mode():
+            assert check(exercise_id, answer) is answer
+        assert "Kept for later lessons" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_lesson_s_file_is_read_the_same_in_every_mode(mode, monkeypatch, tmp_path):
+    (tmp_path / "lesson_97.py").write_text(
+        "import torch\nEXERCISES, QUIZ, MADE = (), (), torch.ones(2)\n", encoding="utf-8"
+    )
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "course_lib.exercises.lesson_97", raising=False)
+    with mode():
+        exercises_of("97")
+    made = sys.modules["course_lib.exercises.lesson_97"].MADE
+    assert (made.device.type, made.dtype, made.is_inference()) == ("cpu", torch.float32, False)
 
 
 REPLACED = [
