@@ -139,12 +139,12 @@ def _announced(lesson: Lesson, registry: Registry) -> Iterator[Problem]:
         if "exercise" not in cell.tags:
             continue
         found = _ANNOUNCEMENT.search(before.source) if before.kind == "markdown" else None
+        known = registry.exercises.get(str(cell.course["exercise"]))
         if not found:
-            yield cell, 'is not announced; the text before it gives stars and time: "★★ · 8 min"'
-            continue
-        said = (len(found[1]), int(found[2]))
-        known = registry.exercises.get(str(cell.course["exercise"]), said)
-        if said != known:
+            stars, minutes = known or (2, 8)
+            due = f"{'★' * stars} · {minutes} min"
+            yield cell, f'is not announced; the text before it gives stars and time: "{due}"'
+        elif known and known != (len(found[1]), int(found[2])):
             yield (
                 cell,
                 f"is announced as {found[0]!r}; the library has {known[0]} ★, {known[1]} min",

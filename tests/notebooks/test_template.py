@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.notebooks.sample import keeps_every_rule, make_course
-from tools.lesson_source import lesson_paths, read_lesson
+from tools.lesson_source import PROJECT_FOLDER, lesson_paths, read_lesson
 from tools.template import Registry, lesson_problems, sizes
 
 KNOWN = Registry({"03.one": (2, 8), "03.two": (1, 3)}, questions=5)
@@ -41,7 +42,8 @@ BROKEN = {
     ),
     "lone check": ('"code-1"', '"code-1" tags=["check"]', "code-1", "follows no exercise"),
     "no stars": ("★★ · 8 min", "8 min", "ex-one", "is not announced"),
-    "no minutes": ("★★ · 8 min", "★★", "ex-one", "is not announced"),
+    "no minutes": ("★★ · 8 min", "★★", "ex-one", 'stars and time: "★★ · 8 min"'),
+    "nothing said": ("★ · 3 min", "", "ex-two", 'stars and time: "★ · 3 min"'),
     "other stars": ("★★ · 8 min", "★ · 8 min", "ex-one", "announced as '★ · 8 min'"),
     "other minutes": ("★★ · 8 min", "★★☆ (9 min)", "ex-one", "the library has 2 ★, 8 min"),
     "solved": ("raise NotImplementedError", "return x", "ex-one", "is solved already"),
@@ -126,3 +128,10 @@ def test_an_untimed_lesson_needs_no_sections(tmp_path: Path) -> None:
     text = '# %% [markdown] name="title"\n# # Field guide\n#\n# after 16\n'
     assert problems(tmp_path, text, Registry(), number="17") == []
     assert len(problems(tmp_path / "16", text, Registry(), number="16")) > 10
+
+
+def test_the_exercise_of_the_guide_keeps_the_rules(tmp_path: Path) -> None:
+    guide = (PROJECT_FOLDER / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    example = re.search(r"## Add an exercise.*?```python\n(.*?)```", guide, re.DOTALL)[1]
+    found = problems(tmp_path, example, Registry({"02.weights": (2, 6)}), number="02")
+    assert [line for line in found if "ex-weights'" in line or "check-weights'" in line] == []
