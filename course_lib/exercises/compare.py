@@ -130,22 +130,27 @@ def _entries_difference(expected: Tensor, got: Tensor, tolerance: float, where: 
     if _any(extra_nan):
         first = tuple(_nonzero(extra_nan)[0].tolist())
         return Difference("nan", _say_nan(int(_sum(extra_nan)), have, first, where))
-    gap = _absolute(have - want)
     allowed = tolerance * (1 + _absolute(want)) if want.dtype != torch.int64 else 0
-    wrong = ~(
-        (gap <= allowed) & (gap < math.inf) | _equal(have, want) | (isnan(have) & isnan(want))
-    )
+    wrong = differing(want, have, allowed)
     if not _any(wrong):
         return None
     first = tuple(_nonzero(wrong)[0].tolist())
-    worst = _where(wrong, gap, 0.0).max().item()
+    worst = _where(wrong, _absolute(have - want), 0.0).max().item()
     place = f" at `{list(first)}`" if first else ""
     return Difference(
         "values",
-        f"{_share(wrong)}{where} differ{'s' if wrong.numel() == 1 else ''} from the expected; "
+        f"{share(wrong)}{where} differ{'s' if wrong.numel() == 1 else ''} from the expected; "
         f"the first{place}: expected {_entry(expected, first)}, got {_entry(got, first)}. "
         f"The largest difference is {number(worst)}.",
     )
+
+
+def differing(want: Tensor, have: Tensor, allowed: Tensor | float) -> Tensor:
+    """Where entries are further apart than allowed; NaN equals NaN, and infinity itself."""
+    want, have = _widened(want), _widened(have)
+    gap = _absolute(have - want)
+    close = (gap <= allowed) & (gap < math.inf)
+    return ~(close | _equal(have, want) | (isnan(have) & isnan(want)))
 
 
 def _widened(tensor: Tensor) -> Tensor:
@@ -157,7 +162,8 @@ def _widened(tensor: Tensor) -> Tensor:
     )
 
 
-def _share(wrong: Tensor) -> str:
+def share(wrong: Tensor) -> str:
+    """How many entries are wrong, in words."""
     if wrong.numel() == 1:
         return "The one entry"
     return f"{int(_sum(wrong))} of {wrong.numel()} entries"

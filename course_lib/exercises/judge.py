@@ -1,4 +1,4 @@
-"""Judges an answer: nothing yet, type, shape, dtype, known misconception, NaN, values, conduct.
+"""Judges an answer: nothing yet, type, shape, dtype, misconception, NaN, values, gradient, conduct.
 
 `examine` is the whole check without its surroundings: it records nothing and shows nothing.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from course_lib.exercises.compare import Difference, difference, same
+from course_lib.exercises.compare import difference, same
 from course_lib.exercises.describe import describe_argument
 from course_lib.exercises.errors import is_stub, place_of, say_error
+from course_lib.exercises.gradients import gradient_difference
 from course_lib.exercises.integrity import plain_modes, replaced_functions
 from course_lib.exercises.model import Exercise, Misconception
 from course_lib.exercises.refusals import (
@@ -94,7 +93,7 @@ def _failures(exercise: Exercise, answer: Any, expected, trial: Trial) -> list[V
             ranked.append((-1, _error_verdict(have.error, answer, fact)))
             continue
         found = difference(want.result, have.result, exercise.tolerance)
-        found = found or _gradient(want.result, have.result)
+        found = found or gradient_difference(want, have, exercise.tolerance)
         if found:
             ranked.append((found.rank, refusal(found.kind, found.message, (fact,))))
     return [verdict for _, verdict in sorted(ranked, key=lambda pair: pair[0])]
@@ -108,24 +107,6 @@ def _error_verdict(error: BaseException, answer: Any, fact: str) -> Verdict:
         return refusal("error", f"Your code stopped with `{say_error(error)}`.", (fact,))
     message = f"Your code stopped at {place}, with `{say_error(error)}`."
     return replace(refusal("error", message, (fact,)), code=place.text)
-
-
-def _gradient(want: Any, have: Any) -> Difference | None:
-    """A right result that is cut off from the graph, or drags one along, is wrong in training."""
-    if isinstance(want, (tuple, list)):
-        parts = (_gradient(*pair) for pair in zip(want, have, strict=True))
-        return next((part for part in parts if part is not None), None)
-    if not isinstance(want, torch.Tensor) or want.requires_grad == have.requires_grad:
-        return None
-    if want.requires_grad:
-        remedy = "`.detach()`, `.data`, `.item()`, NumPy and `no_grad` cut it: nothing would learn."
-        return Difference(
-            "gradient", f"The numbers are right, but no gradient flows back. {remedy}"
-        )
-    remedy = "Nothing here is to be learned: leave out `Parameter` and `requires_grad`."
-    return Difference(
-        "gradient", f"The numbers are right, but the result asks for gradients. {remedy}"
-    )
 
 
 def _recognised(exercise, expected, trial: Trial, failures) -> Verdict | None:

@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 
 from course_lib.exercises.compare import same, unchanged
+from course_lib.exercises.gradients import Gradients, gradients_of, leaves_of
 from course_lib.exercises.integrity import Conduct, guarded, seed_again
 from course_lib.exercises.model import Exercise
 from course_lib.exercises.sandbox import TimeIsUp, listening, run_limited
@@ -31,6 +32,7 @@ class Outcome:
 
     result: Any = None
     error: BaseException | None = None
+    gradients: Gradients = field(default_factory=dict)
 
     def equals(self, other: Outcome, tolerance: float) -> bool:
         """Whether both gave the same result, or failed in the same way."""
@@ -59,7 +61,7 @@ def outcomes_of(exercise: Exercise, implementation: Any) -> list[Outcome]:
         for case in exercise.fresh_cases():
             conduct.same_seed()
             try:
-                outcomes.append(Outcome(run_case(exercise, implementation, case)))
+                outcomes.append(_outcome(exercise, implementation, case))
             except Exception as error:
                 outcomes.append(Outcome(error=error))
     return outcomes
@@ -75,7 +77,7 @@ def try_answer(exercise: Exercise, answer: Any) -> Trial:
             given = copy.deepcopy(case)
             trial.conduct.same_seed()
             try:
-                outcome = Outcome(run_case(exercise, answer, given))
+                outcome = _outcome(exercise, answer, given)
             except TimeIsUp:
                 raise
             except BaseException as error:
@@ -92,26 +94,37 @@ def try_answer(exercise: Exercise, answer: Any) -> Trial:
 
 def run_case(exercise: Exercise, answer: Any, case: tuple) -> Any:
     """The result of an answer on one case, by the exercise's own way or the usual one."""
+    return _outcome(exercise, answer, case).result
+
+
+def _outcome(exercise: Exercise, answer: Any, case: tuple) -> Outcome:
+    """The result on one case, and the gradients that flow back from it."""
+    leaves = leaves_of("argument", named_arguments(exercise, case))
     if exercise.call is not None:
-        return exercise.call(answer, *case)
-    if exercise.kind == "class":
-        return _run_class(exercise, answer, case)
-    return answer(*case)
+        result = exercise.call(answer, *case)
+    elif exercise.kind == "class":
+        instance = _construct(exercise, answer, case)
+        if isinstance(instance, nn.Module):
+            leaves |= leaves_of("parameter", list(instance.named_parameters()))
+        result = instance(*case[1])
+    else:
+        result = answer(*case)
+    return Outcome(result, gradients=gradients_of(result, leaves))
 
 
-def _run_class(exercise: Exercise, answer: type, case: tuple) -> Any:
-    """Construct, fill with the reference's numbers, call.
+def _construct(exercise: Exercise, answer: type, case: tuple) -> Any:
+    """Construct an object and fill it with the reference's numbers.
 
     The reference is made first and the seed set again before the call, so that what a constructor
     draws for itself changes nothing.
     """
-    construct, arguments = case
+    construct, _ = case
     reference = exercise.reference(*copy.deepcopy(construct))
     instance = answer(*construct)
     if isinstance(reference, nn.Module):
         _fill(instance, reference)
     seed_again()
-    return instance(*arguments)
+    return instance
 
 
 def _fill(instance: nn.Module, reference: nn.Module) -> None:

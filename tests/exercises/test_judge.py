@@ -1,5 +1,6 @@
 """What is said of an answer, one kind of answer after the other."""
 
+import dataclasses
 import math
 
 import numpy
@@ -217,8 +218,6 @@ def test_what_a_constructor_draws_for_itself_changes_nothing():
 
 
 def test_dropout_falls_on_the_same_places_whatever_the_constructor_drew():
-    import dataclasses
-
     class Dropping(module()):
         def forward(self, x):
             return torch.nn.functional.dropout(super().forward(x), 0.5)
@@ -249,8 +248,6 @@ def test_wrong_modules(answer, reason, words):
 
 
 def test_gradients_of_a_tuple_are_looked_at_part_by_part():
-    import dataclasses
-
     from course_lib.exercises.model import Misconception
 
     def both(x):
@@ -264,6 +261,82 @@ def test_gradients_of_a_tuple_are_looked_at_part_by_part():
     assert examine(exercise, lambda x: (2 * x, 3 * x)).passed
     verdict = examine(exercise, lambda x: (2 * x, (3 * x).detach()))
     assert (verdict.reason, "no gradient flows back" in verdict.message) == ("gradient", True)
+
+
+def detached_divisor(scores):
+    exponentials = scores.exp()
+    return exponentials / exponentials.detach().sum(-1, keepdim=True)
+
+
+def all_detached(scores):
+    weights = scores.detach().exp()
+    return weights / weights.sum(-1, keepdim=True) + 0 * scores
+
+
+@pytest.mark.parametrize("answer", [detached_divisor, all_detached])
+def test_right_numbers_with_a_wrong_gradient_do_not_pass(answer):
+    verdict = examine(find("02.weights"), answer)
+    assert (verdict.status, verdict.reason) == ("not yet", "gradient")
+    assert "respect to the argument `scores` is not (210 of 210 entries of it)" in verdict.message
+    assert "`.detach()`" in verdict.message and verdict.facts[0].startswith("Seen in case 5 of 5")
+
+
+def max_subtracted(scores):
+    exponentials = (scores - scores.max(-1, keepdim=True).values).exp()
+    return exponentials / exponentials.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("answer", [max_subtracted, lambda scores: scores.softmax(-1)])
+def test_another_way_to_the_same_gradient_passes(answer):
+    assert examine(find("02.weights"), answer).passed
+
+
+def test_a_parameter_that_would_not_learn_is_named():
+    class Frozen(module()):
+        def forward(self, x):
+            return x @ self.linear.weight.detach().T + 0 * self.linear(x)
+
+    class Stopped(module()):
+        def __init__(self, d_in, d_out):
+            super().__init__(d_in, d_out)
+            self.more = torch.zeros(1, requires_grad=True)
+            self.linear.weight.requires_grad_(False)
+
+        def forward(self, x):
+            return self.linear(x) + self.more
+
+    for answer in (Frozen, Stopped):
+        verdict = examine(find("98.projection"), answer)
+        assert (verdict.status, verdict.reason) == ("not yet", "gradient")
+        assert "with respect to the parameter `linear.weight` is not (15 of 15" in verdict.message
+
+
+def test_a_way_back_that_fails_is_told():
+    def cut(scores):
+        exponentials = scores.exp()
+        total = exponentials.sum(-1, keepdim=True)
+        result = exponentials / total
+        exponentials.mul_(2)
+        return result
+
+    verdict = examine(find("02.weights"), cut)
+    assert verdict.reason == "gradient" and "changed in place" in verdict.message
+
+
+def test_the_way_back_is_under_the_time_limit_too():
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            while True:
+                pass
+
+    exercise = dataclasses.replace(find("02.weights"), seconds=0.5)
+    verdict = examine(exercise, lambda scores: Slow.apply(torch.softmax(scores, -1)))
+    assert (verdict.reason, "It was stopped" in verdict.message) == ("time", True)
 
 
 @pytest.mark.parametrize(
