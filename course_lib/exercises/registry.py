@@ -21,6 +21,7 @@ from course_lib.runtime import CourseError
 
 PACKAGE = "course_lib.exercises"
 LESSON_FILE = re.compile(r"lesson_(\d\d)")
+LITERALS = {"id": str, "title": str, "stars": int, "minutes": int}  # what an outline reads
 
 
 @dataclass(frozen=True)
@@ -73,19 +74,31 @@ def find(exercise_id: str) -> Exercise:
 
 
 def outlines(lesson: str) -> tuple[Outline, ...]:
-    """Ids, titles, stars and minutes of a lesson's exercises, read without importing the lesson."""
-    found = []
-    for call in _calls(lesson, "Exercise"):
-        literals = {
-            k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)
-        }
-        found.append(Outline(*(literals[name] for name in ("id", "title", "stars", "minutes"))))
-    return tuple(found)
+    """Ids, titles, stars and minutes of a lesson's exercises, read without importing the lesson.
+
+    Raises CourseError, with the place, for one of them that is not written as a literal.
+    """
+    return tuple(_outline(lesson, call) for call in _calls(lesson, "Exercise"))
 
 
 def quiz_length(lesson: str) -> int:
     """How many questions a lesson's quiz has, read without importing the lesson."""
     return len(_calls(lesson, "Question"))
+
+
+def _outline(lesson: str, call: ast.Call) -> Outline:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    told = {k: node.value for k, node in given.items() if isinstance(node, ast.Constant)}
+    for name, kind in LITERALS.items():
+        if not isinstance(told.get(name), kind):
+            line = given.get(name, call).lineno
+            what = "number" if kind is int else "text"
+            raise CourseError(
+                f"course_lib/exercises/lesson_{lesson}.py:{line}: exercise {told.get('id', '?')}: "
+                f"{name} must be a literal {what}: the table of progress reads it without running "
+                f"the file; write {name}=…, with nothing computed"
+            )
+    return Outline(**{name: told[name] for name in LITERALS})
 
 
 def _calls(lesson: str, name: str) -> list[ast.Call]:

@@ -4,6 +4,7 @@ import types
 
 import pytest
 
+import course_lib.exercises as package
 from course_lib.exercises import registry
 from course_lib.exercises.registry import (
     exercises_of,
@@ -47,6 +48,43 @@ def test_the_outline_is_what_the_lesson_says(lesson):
     told = [(o.id, o.title, o.stars, o.minutes) for o in outlines(lesson)]
     assert told == [(e.id, e.title, e.stars, e.minutes) for e in exercises_of(lesson)]
     assert quiz_length(lesson) == len(quiz_of(lesson))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "minutes=3",
+            "minutes=1 + 2",
+            "lesson_97.py:5: exercise 97.a: minutes must be a literal number",
+        ),
+        (
+            "minutes=3",
+            "minutes='3'",
+            "lesson_97.py:5: exercise 97.a: minutes must be a literal number",
+        ),
+        (
+            "minutes=3",
+            "hints=()",
+            "lesson_97.py:2: exercise 97.a: minutes must be a literal number",
+        ),
+        (
+            "title='A'",
+            "title=f'{1}'",
+            "lesson_97.py:4: exercise 97.a: title must be a literal text",
+        ),
+        ("id='97.a'", "id=NAME", "lesson_97.py:3: exercise ?: id must be a literal text"),
+    ],
+)
+def test_an_outline_that_is_computed_is_refused_with_its_place(
+    monkeypatch, tmp_path, old, new, message
+):
+    text = "\nA = Exercise(\n    id='97.a',\n    title='A',\n    minutes=3,\n    stars=1,\n)\n"
+    (tmp_path / "lesson_97.py").write_text(text.replace(old, new), encoding="utf-8")
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    with pytest.raises(CourseError) as refusal:
+        outlines("97")
+    assert f"course_lib/exercises/{message}: the table" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
