@@ -11,15 +11,24 @@ import io
 import os
 import sys
 import warnings
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import NoReturn
 
-from course_lib.runtime import CourseError, CourseNotice, choose_device, set_threads, usable_path
+from course_lib.runtime import (
+    CourseError,
+    CourseNotice,
+    choose_device,
+    replace_file,
+    set_threads,
+    usable_path,
+)
 
 PICTURES = (".png", ".svg", ".pdf")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()  # `>&-`
     for stream in (sys.stdout, sys.stderr):  # a console that lacks a character must not stop us
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -28,12 +37,17 @@ def main(arguments: list[str] | None = None) -> int:
         warnings.showwarning = _show_notice
         try:
             options = _parser().parse_args(arguments)
-            return options.command(options)
+            code = options.command(options)
+            sys.stdout.flush()
+            return code
         except CourseError as error:
             return _fail(str(error))
         except BrokenPipeError:  # the reader, `head` say, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return 0
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left unwritten stays so
+            return _fail(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
         except KeyboardInterrupt:
             print("\nstopped", file=sys.stderr)
             return 130
@@ -46,7 +60,7 @@ def train(options: argparse.Namespace) -> int:
     from course_lib.data.corpora import load_corpus, require_windows
     from course_lib.model.config import GPTConfig
     from course_lib.model.gpt import GPT, count_parameters
-    from course_lib.training.checkpoint import require_free, save_run
+    from course_lib.training.checkpoint import require_free, require_writable, save_run
     from course_lib.training.presets import get_preset
     from course_lib.training.trainer import Trainer
 
@@ -61,18 +75,23 @@ def train(options: argparse.Namespace) -> int:
     require_windows(corpus.train, config.context_length)
     torch.manual_seed(recipe.seed)
     model = GPT(config).to(device)
-    print(
-        f"Training {count_parameters(model):,} parameters on {len(corpus.train):,} characters of "
-        f"{corpus.name}: {recipe.steps:,} steps of {recipe.batch_size} × {config.context_length} "
-        f"characters on {device} with {threads} thread{'s' if threads > 1 else ''}."
-    )
-    trainer = Trainer(model, corpus.train, corpus.validation, recipe)
-    code = _train_with_bar(trainer)
-    result = trainer.result()
-    training = {"corpus": corpus.name, "preset": options.preset, **recipe.to_dict()}
-    save_run(out, model, corpus.tokenizer, training, trainer.history, result)
-    print(_summary(result), f"Written to {out}", sep="\n")
-    return code
+    require_writable(out, model)
+    with redirect_stdout(_Patient(sys.stdout)), redirect_stderr(_Patient(sys.stderr)):
+        print(
+            f"Training {count_parameters(model):,} parameters on {len(corpus.train):,} characters "
+            f"of {corpus.name}: {recipe.steps:,} × {recipe.batch_size} windows of "
+            f"{config.context_length} characters, on {device}, threads: {threads}."
+        )
+        trainer = Trainer(model, corpus.train, corpus.validation, recipe)
+        code = _train_with_bar(trainer)
+        try:
+            result = trainer.result()
+        except KeyboardInterrupt:
+            result = trainer.result(measure=False)
+        training = {"corpus": corpus.name, "preset": options.preset, **recipe.to_dict()}
+        save_run(out, model, corpus.tokenizer, training, trainer.history, result)
+        print(_summary(result), f"Written to {out}", sep="\n")
+        return code
 
 
 def generate(options: argparse.Namespace) -> int:
@@ -111,14 +130,15 @@ def attention(options: argparse.Namespace) -> int:
         raise CourseError('--text "" has nothing to read; give at least one character')
     set_threads()
     model, tokenizer, _ = load_run(options.checkpoint)
-    tokens = crop_prompt(tokenizer.encode(options.text), model.config.context_length)
+    tokens = crop_prompt(tokenizer.encode(options.text), model.config.context_length, "the text")
     weights = capture(model, tokens[None]).layer(options.layer)[0]
     axes = head_grid(weights.numpy(), tokenizer.decode(tokens), title=f"layer {options.layer}")
     picture = io.BytesIO()
     axes[0].figure.savefig(picture, format=out.suffix[1:].lower(), dpi=120)
     plt.close(axes[0].figure)
     try:
-        out.write_bytes(picture.getvalue())
+        out.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(out, picture.getvalue())
     except OSError as error:
         raise CourseError(
             f"{out} cannot be written: {error.strerror}; choose another --out"
@@ -153,7 +173,11 @@ def _train_with_bar(trainer) -> int:
     except KeyboardInterrupt:
         if not trainer.history:
             raise
-        print(f"Stopped at step {len(trainer.history):,} of {steps:,}.", file=sys.stderr)
+        print(
+            f"Stopped at step {len(trainer.history):,} of {steps:,}. Measuring the loss and saving "
+            "takes some seconds; Ctrl-C once more skips the measuring.",
+            file=sys.stderr,
+        )
         return 130
     return 0
 
@@ -162,21 +186,52 @@ def _summary(result: dict) -> str:
     seconds = f"{result['train_seconds']:.1f} s of training"
     speed = f"{result['tokens_per_second']:,.0f} characters/s"
     if result["val_loss"] is None:
-        return f"No validation loss (the text is short); {seconds}, {speed}"
+        return f"No validation loss was measured; {seconds}, {speed}"
     return f"Validation loss {result['val_loss']:.4f} nats per character; {seconds}, {speed}"
+
+
+class _Patient(io.TextIOBase):
+    """A stream whose reader may go away (`| head`, a full disk): the training goes on."""
+
+    def __init__(self, stream) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self.stream.write(text)
+            self.stream.flush()
+        return len(text)
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+    @property
+    def encoding(self) -> str:
+        return self.stream.encoding
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise CourseError(f"{message}; see `python -m course_lib --help`")
+        if message.endswith("expected one argument"):
+            message += " (one that begins with - is written --option=VALUE)"
+        raise CourseError(f"{message}; see `{self.prog} --help`")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m course_lib", description="Train, use and open a small GPT.")
+    parser = _Parser(
+        prog="python -m course_lib",
+        allow_abbrev=False,
+        description="Train, use and open a small GPT.",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(function, summary: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(function.__name__, help=summary, description=function.__doc__)
+        added = commands.add_parser(
+            function.__name__, help=summary, description=function.__doc__, allow_abbrev=False
+        )
         added.set_defaults(command=function)
         return added
 

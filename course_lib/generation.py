@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from course_lib.data.tokenizer import CharTokenizer
+from course_lib.data.tokenizer import CharTokenizer, normalise
 from course_lib.model.gpt import GPT, evaluating
 from course_lib.runtime import CourseError, notice
 
@@ -34,7 +34,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise CourseError(f"temperature={self.temperature} must be 0 (greedy) or above")
+            raise CourseError(
+                f"temperature={self.temperature} must be a finite number, 0 (greedy) or above"
+            )
         if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k >= 1):
             raise CourseError(f"top_k={self.top_k} must be a whole number of at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
@@ -86,12 +88,10 @@ def next_token_logits(model: GPT, tokens: Tensor) -> Tensor:
         return model(tokens[None], window=window)[0, -1]
 
 
-def crop_prompt(tokens: Tensor, context_length: int) -> Tensor:
+def crop_prompt(tokens: Tensor, context_length: int, what: str = "the prompt") -> Tensor:
     """The last context_length tokens of a prompt, with a notice if it was longer."""
     if len(tokens) > context_length:
-        notice(
-            f"the prompt has {len(tokens)} characters; the model reads the last {context_length}"
-        )
+        notice(f"{what} has {len(tokens)} characters; the model reads the last {context_length}")
     return tokens[-context_length:]
 
 
@@ -132,8 +132,12 @@ def generate_text(
 ) -> Iterator[str]:
     """Continue a text, one character at a time; the prompt itself is not repeated.
 
-    An empty prompt starts from a newline, or from the vocabulary's first character.
+    An empty prompt starts from a newline, or from the vocabulary's first character. Raises
+    CourseError for an unknown character, or a seed that is not from 0 to 2^63 - 1.
     """
+    if not 0 <= seed < 2**63:
+        raise CourseError(f"seed={seed} must be a whole number from 0 to 2^63 - 1")
+    prompt = normalise(prompt)
     if not prompt:
         prompt = "\n" if "\n" in tokenizer.vocabulary else tokenizer.vocabulary[0]
     generator = torch.Generator().manual_seed(seed)

@@ -67,6 +67,19 @@ def usable_path(text: str, what: str) -> Path:
     return path
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that a reader, or a crash, sees the old one or the new, never a half."""
+    draft = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def set_threads(threads: int | None = None) -> int:
     """Set torch's threads and return their number: the argument, else COURSE_THREADS, else 1."""
     import torch

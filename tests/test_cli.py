@@ -153,7 +153,13 @@ MISTAKES = {
     "no such layer": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--layer", "4", "--out", "a.png"], "0 to 3"),
     "layer below 0": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--layer", "-1", "--out", "a.png"], "0 to 3"),
     "no picture": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--out", "a.txt"], ".png"),
-    "no such folder": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--out", "no/such/a.png"], "a.png"),
+    "a file for a folder": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--out", "README.md/a.png"], "a.png"),
+    "run below a file": (["train", "--corpus", "shakespeare", "--out", "README.md/run"], "README.md/run"),
+    "seed too large": (["generate", "--checkpoint", CHECKPOINT, "--seed", str(2**64)], f"seed={2**64}"),
+    "seed too small": (["generate", "--checkpoint", CHECKPOINT, "--seed", "-1"], "seed=-1"),
+    "abbreviated option": (["train", "--corp", "shakespeare", "--out", "OUT"], "--corpus"),
+    "option for a value": (["generate", "--checkpoint", CHECKPOINT, "--prompt", "--seed"], "--option=VALUE"),
+    "temperature inf": (["generate", "--checkpoint", CHECKPOINT, "--temperature", "inf"], "finite"),
 }  # fmt: skip
 
 
@@ -167,6 +173,68 @@ def test_a_mistake_is_one_line_and_exit_code_2(name, tmp_path, capsys):
     assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
     assert expected in printed.err
     assert not out.exists()
+
+
+def test_a_byte_order_mark_alone_is_an_empty_prompt(capsys):
+    texts = []
+    for prompt in ("", "\ufeff"):
+        assert (
+            main(["generate", "--checkpoint", CHECKPOINT, "--prompt", prompt, "--length", "9"]) == 0
+        )
+        texts.append(capsys.readouterr().out.removeprefix(prompt))
+    assert texts[0] == texts[1]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("course_lib.training.trainer.Trainer.run", None)  # would be a TypeError
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10}))
+    assert main(["train", "--corpus", "shakespeare", "--out", str(tmp_path / "out")]) == 2
+    assert "needs 4 MB" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_to_an_empty_folder_is_a_place_for_a_run(small_run, tmp_path, capsys):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    corpus = str(next(small_run.parent.glob("*.txt")))
+    assert main(["train", "--corpus", corpus, "--out", str(tmp_path / "link"), "--steps", "1"]) == 0
+    load_run(tmp_path / "folder")
+
+
+def test_a_picture_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
+    picture = tmp_path / "new folder" / "heads.png"
+    command = ["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--out", str(picture)]
+    assert main(command) == 0
+    before = picture.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    assert main([*command, "--layer", "1"]) == 2
+    assert picture.read_bytes() == before and len(list(picture.parent.iterdir())) == 1
+
+
+def test_a_run_goes_on_when_nobody_reads_its_output(small_run, tmp_path, request):
+    corpus = str(next(small_run.parent.glob("*.txt")))
+    for number, end in enumerate(("2>&1 | true", "2>&-", ">&- 2>&-", "> /dev/full 2>&1")):
+        if "/dev/full" in end and not os.path.exists("/dev/full"):
+            continue
+        out = tmp_path / str(number)
+        command = f'"{sys.executable}" -m course_lib train --corpus "{corpus}" --steps 2'
+        subprocess.run(f'{command} --out "{out}" {end}', shell=True, timeout=240)
+        load_run(out)
+
+
+def test_a_full_disk_behind_the_output_is_told_in_one_line(request):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "course_lib", "progress"],
+            stdout=full, stderr=subprocess.PIPE, encoding="utf-8", timeout=240,
+        )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "No space" in done.stderr
 
 
 def test_a_run_is_never_overwritten(small_run, capsys):

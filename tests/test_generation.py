@@ -136,7 +136,7 @@ def test_what_is_kept_keeps_its_proportions():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"temperature": -0.1}, "temperature=-0.1 must be 0 (greedy) or above"),
+        ({"temperature": -0.1}, "temperature=-0.1 must be a finite number, 0 (greedy) or above"),
         ({"temperature": math.nan}, "temperature=nan must be"),
         ({"temperature": math.inf}, "temperature=inf must be"),
         ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from course_lib.runtime import replace_file
 
 LOCK_SECONDS = 10.0
 
@@ -25,15 +26,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a file so that a reader, or a crash, sees the old text or the new, never a half."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    replace_file(path, text.encode("utf-8"))
 
 
 def set_aside(path: Path) -> Path:

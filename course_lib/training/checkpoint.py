@@ -10,6 +10,7 @@ The folder is written beside its place under another name, then moved there in o
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -48,8 +49,8 @@ def save_run(
 
     Raises CourseError if the folder holds something, or cannot be written.
     """
-    folder = Path(folder)
-    require_free(folder)
+    require_free(Path(folder))
+    folder = Path(folder).resolve()  # a link to a folder is as good as the folder
     weights = dump_tensors(weights_to_store(model))
     config = {
         "format": FORMAT,
@@ -59,11 +60,7 @@ def save_run(
         "checksums": {MODEL: hashlib.sha256(weights).hexdigest()},
     }
     config["checksums"][CONFIG] = _checksum(config)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}.", dir=folder.parent))
-    except OSError as error:
-        raise _cannot_write(folder, error, len(weights)) from None
+    partial = _folder_beside(folder, len(weights))
     try:
         _write(partial / MODEL, weights)
         _write(partial / CONFIG, json_bytes(config))
@@ -96,8 +93,11 @@ def load_run(
         tensors = load_tensors(weights)
     except SafetensorError as error:
         raise _damaged(folder / MODEL, str(error)) from None
-    tokenizer = CharTokenizer(config["vocabulary"])
-    model = GPT(GPTConfig.from_dict(config["model"]))
+    try:
+        tokenizer = CharTokenizer(config["vocabulary"])
+        model = GPT(GPTConfig.from_dict(config["model"]))
+    except CourseError as error:
+        raise _damaged(folder / CONFIG, str(error)) from None
     if model.config.vocab_size != tokenizer.vocab_size:
         raise _damaged(folder / CONFIG, "its vocabulary does not have the model's vocab_size")
     restore_weights(model, tensors, folder / MODEL)
@@ -160,6 +160,23 @@ def require_free(folder: Path) -> None:
         ) from None
 
 
+def require_writable(folder: Path, model: GPT) -> None:
+    """Refuse, before a long training, a place where the run could not be written afterwards."""
+    folder = Path(folder).resolve()
+    size = sum(tensor.nbytes for tensor in weights_to_store(model).values())
+    _folder_beside(folder, size).rmdir()
+    if shutil.disk_usage(folder.parent).free < size + 1e6:
+        raise _cannot_write(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), size)
+
+
+def _folder_beside(folder: Path, size: int) -> Path:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{folder.name[:40]}.", dir=folder.parent))
+    except OSError as error:
+        raise _cannot_write(folder, error, size) from None
+
+
 def json_bytes(value: object) -> bytes:
     """JSON as people read it, UTF-8, one newline at the end."""
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode("utf-8")
@@ -195,6 +212,8 @@ def _read_config(path: Path) -> dict[str, Any]:
         )
     if stored != _checksum(config):
         raise _damaged(path, "its checksum is not its own: it was cut or edited")
+    if not (isinstance(config.get("vocabulary"), str) and isinstance(config.get("model"), dict)):
+        raise _damaged(path, "it lacks the vocabulary or the model's configuration")
     return config
 
 

@@ -113,11 +113,14 @@ class Trainer:
             self.history.append(record)
             yield record
 
-    def result(self) -> dict[str, Any]:
-        """Where the run ended: the final model's loss, and what it took. Needs one step done."""
+    def result(self, measure: bool = True) -> dict[str, Any]:
+        """Where the run ended: the final model's loss, and what it took. Needs one step done.
+
+        A run that stopped between two evaluations has no loss yet: it is measured, if wanted.
+        """
         last = self.history[-1]
         val_loss = last.val_loss
-        if val_loss is None:  # stopped between two evaluations
+        if val_loss is None and measure:
             val_loss = evaluate(self.model, self.validation_tokens)
         return {
             "val_loss": val_loss,

@@ -416,3 +416,29 @@ def test_nothing_is_warned_about(tmp_path):
         warnings.simplefilter("error")
         save(tmp_path / "run")
         load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"vocabulary": None},
+        {"vocabulary": 5},
+        {"vocabulary": "\ud800"},
+        {"model": None},
+        {"model": [1]},
+        {"model": {"n_heads": "4"}},
+    ],
+)
+def test_a_configuration_that_says_something_else_is_named(tmp_path, change):
+    """Its checksum is right, so somebody wrote it so."""
+    save(tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    checksums = config["checksums"]
+    del checksums["config.json"]
+    config = {name: value for name, value in {**config, **change}.items() if value is not None}
+    text = json.dumps(config, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    checksums["config.json"] = hashlib.sha256(text.encode("ascii")).hexdigest()
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(CourseError, match=r"config\.json cannot be used"):
+        load_run(tmp_path / "run")
