@@ -80,7 +80,7 @@ def _change(edit: Callable[[dict], None] | None) -> dict:
                 data = _load(path)
                 if edit is not None:
                     edit(data)
-                    replace_text(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+                    replace_text(path, json.dumps(data, indent=1) + "\n")
                 return data
         except OSError as error:
             _tell(f"progress cannot be kept in {path} ({error}); it lasts until the kernel stops")
@@ -137,10 +137,14 @@ def _well_formed(data: dict) -> bool:
     records = list(exercises.values())
     answers = [a for quiz in quizzes.values() if isinstance(quiz, dict) for a in quiz.values()]
     return (
-        all(isinstance(r, dict) and all(isinstance(r.get(c), int) for c in COUNTS) for r in records)
+        all(isinstance(r, dict) and all(_is_count(r.get(c)) for c in COUNTS) for r in records)
         and all(isinstance(quiz, dict) for quiz in quizzes.values())
-        and all(isinstance(a, dict) and isinstance(a.get("tries"), int) for a in answers)
+        and all(isinstance(a, dict) and _is_count(a.get("tries")) for a in answers)
     )
+
+
+def _is_count(thing: Any) -> bool:
+    return type(thing) is int and thing >= 0  # True and False are integers too, and no counts
 
 
 def _empty() -> dict:

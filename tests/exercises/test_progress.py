@@ -63,6 +63,12 @@ def test_quiz_answers_are_kept(file):
     assert read()["quizzes"]["98"]["1"]["tries"] == 2
 
 
+def _with_record(**counts):
+    record = {"attempts": 1, "passes": 0, "hints": 0} | counts
+    data = {"version": 1, "exercises": {"98.count": record}, "quizzes": {}}
+    return json.dumps(data).encode()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -77,6 +83,13 @@ def test_quiz_answers_are_kept(file):
         b'{"version": 1, "exercises": [], "quizzes": {}}',
         b'{"version": 1, "exercises": {"98.count": 3}, "quizzes": {}}',
         b'{"version": 1, "exercises": {"98.count": {"attempts": "x"}}, "quizzes": {}}',
+        _with_record(attempts=-1),
+        _with_record(passes=True),
+        _with_record(hints=-10),
+        _with_record(hints=1.0),
+        b'{"version": 1, "exercises": {"98.count": {"attempts": 1}}, "quizzes": {}}',
+        b'{"version": 1, "exercises": {}, "quizzes": {"98": {"1": {"tries": -1}}}}',
+        b'{"version": 1, "exercises": {}, "quizzes": {"98": {"1": {"tries": true}}}}',
         b'{"version": 1, "exercises": {}, "quizzes": {"98": {"1": 2}}}',
         b'{"version": 1, "exercises": {}, "quizzes": {"98": 2}}',
         b'{"version": 2, "exercises": {}, "quizzes": {}, "more": "than we know"}',
@@ -98,6 +111,13 @@ def test_a_bad_file_is_set_aside_with_one_warning(file, content):
     if content != "folder":
         assert (file.parent / "progress.damaged-1.json").read_bytes() == content
     assert read()["exercises"]["98.weights"]["passes"] == 1
+
+
+def test_half_a_character_in_the_file_stops_no_check(file):
+    """JSON can hold a surrogate without its other half; UTF-8 cannot."""
+    file.write_bytes(_with_record().replace(b"98.count", rb"\ud800"))
+    assert check("98.count", 35) == 35
+    assert set(json.loads(file.read_bytes())["exercises"]) == {"\ud800", "98.count"}
 
 
 def test_a_later_version_is_named(file):
@@ -216,7 +236,7 @@ def test_a_crash_in_the_middle_of_writing_leaves_the_former_file(file, monkeypat
     def crash(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("course_lib.exercises.safe_files.os.replace", crash)
+    monkeypatch.setattr("os.replace", crash)
     with pytest.raises(KeyboardInterrupt):
         record_attempt("98.weights", True)
     assert file.read_bytes() == before
