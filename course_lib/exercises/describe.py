@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -49,6 +51,8 @@ def _type_remedy(expected: Any, got: Any) -> str:
         )
     if type(expected) is int and type(got) is float:
         return "A count is a whole number: use `//` or `int(...)`."
+    if type(expected) is float and isinstance(got, (Fraction, Decimal)):
+        return "Use `float(...)` to turn it into one."
     if type(expected) is float and type(got) is int:
         return "`float(...)` turns it into one; `/` divides without dropping the fraction."
     return ""

@@ -1,8 +1,9 @@
 """Remembers which value a check handed back, so that it is not taken for the learner's answer.
 
 The check cell assigns what `check` returns to the learner's own name. Run twice, it would find the
-course's value there. A function is known by identity; a value such as 35 is not, so the notebook's
-history is asked whether the learner has assigned that name since.
+course's value there. A function or a decimal number is known by identity: one that the learner
+computes is another object. Whole numbers and words are shared by everybody, so for them the
+notebook's history is asked whether the learner has assigned that name since.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ def is_handed_back(exercise_id: str, name: str, answer: Any) -> bool:
     value, ran = _handed.get(exercise_id, (None, 0))
     if answer is not value or answer is None:
         return False
+    if not isinstance(answer, (bool, int, str)):
+        return True
     cells = _cells()
-    if not cells:  # a terminal: small values are shared objects, and say nothing
-        return not isinstance(answer, (bool, int, str))
+    if not cells:  # a terminal, where nothing tells whose it is
+        return False
     assigns = re.compile(
         rf"^[ \t]*{re.escape(name)}[ \t]*(:[^=\n]+)?=(?!=)\s*+(?!([\w.]+\.)?check\()", re.MULTILINE
     )

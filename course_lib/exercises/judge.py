@@ -146,6 +146,8 @@ def _examine_value(exercise: Exercise, answer: Any) -> Verdict:
     expected = exercise.solution.expected
     if type(expected) is float and type(answer) is int:
         answer = float(answer)  # 1 is a number like 1.0
+    elif type(expected) is float and isinstance(answer, float):
+        answer = float.__float__(answer)  # NumPy's float64, whatever a kind of its own may claim
     found = difference(expected, answer, exercise.tolerance)
     if found is None:
         return Verdict(PASSED, "passed", f"`{exercise.name}` is right.")

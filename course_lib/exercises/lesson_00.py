@@ -44,6 +44,12 @@ EVEN = Exercise(
             "You left one character out. All of them share, the one that really comes included.",
         ),
         Misconception(
+            "rounded too far",
+            0.02,
+            "Right to two decimals, which for so small a number is one digit: 0.02 would be one of 50. "
+            "Leave the rounding to Python and give `1 / 63` itself.",
+        ),
+        Misconception(
             "the number of characters",
             63.0,
             "63 is how many characters there are. A probability is a share of one whole: what does each "

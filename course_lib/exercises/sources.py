@@ -158,8 +158,9 @@ def _literal(name: str, thing: Any) -> str:
         return f"torch.tensor({entries}, dtype={thing.dtype})"
     if isinstance(thing, torch.dtype):
         return repr(thing)
-    if isinstance(thing, float) and not math.isfinite(thing):
-        return f"float('{thing}')"
+    if isinstance(thing, float):  # NumPy's too
+        number = float(thing)
+        return repr(number) if math.isfinite(number) else f"float('{number}')"
     text = repr(thing)
     try:
         readable = bool(ast.literal_eval(text) == thing)

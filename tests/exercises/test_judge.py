@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -345,6 +347,8 @@ def test_the_way_back_is_under_the_time_limit_too():
         (0.5, "0.5", "quotation marks"),
         (0.5, (0, 5), "decimals have a point"),
         (0.5, [0.5], "square brackets"),
+        (0.5, Fraction(1, 2), "Use `float(...)`"),
+        (0.5, Decimal("0.5"), "Use `float(...)`"),
         (0.5, torch.tensor(0.5), ".item()"),
         ((0.5, 0.5), torch.ones(2), "Return all 2 parts"),
         ((0.5, 0.5), [0.5, 0.5], "without square brackets makes a tuple"),
@@ -359,3 +363,17 @@ def test_a_whole_number_is_as_good_as_a_decimal_one():
     assert examine(find("00.even"), 63).misconception == "the number of characters"
     assert examine(find("00.even"), True).reason == "type", "True is no number"
     assert answer == 1 / 63 and examine(find("00.even"), answer).status == "passed"
+
+
+def test_a_float_of_numpy_is_as_good_as_python_s():
+    class Claims(float):
+        def __float__(self):
+            return 1 / 63
+
+    assert examine(find("00.even"), numpy.float64(1) / 63).passed
+    assert examine(find("00.even"), numpy.float64(1) / 26).misconception == "letters only"
+    assert not examine(find("00.even"), Claims(0.3)).passed
+
+
+def test_two_decimals_of_a_small_number_are_too_few():
+    assert examine(find("00.even"), 0.02).misconception == "rounded too far"

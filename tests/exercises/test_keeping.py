@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy
 import pytest
 import torch
 
@@ -327,3 +328,24 @@ def test_answers_lie_in_the_checkout_s_work_folder(monkeypatch, tmp_path):
     assert places.answers_file("02") == tmp_path / "work" / "answers" / "lesson_02.py"
     monkeypatch.setattr(places.os, "access", lambda *args: False)
     assert places.answers_file("02") == tmp_path / "data" / "answers" / "lesson_02.py"
+
+
+def test_a_value_of_numpy_is_kept_as_a_plain_number(capsys, course_home):
+    check("00.even", numpy.float64(1) / 63)
+    assert_is_mine(capsys, "00.even")
+    text = (course_home / "answers" / "lesson_00.py").read_text(encoding="utf-8")
+    assert f"answer = {1 / 63!r}\n" in text
+
+
+def test_a_decimal_value_handed_back_under_another_name_is_not_the_learner_s(capsys, monkeypatch):
+    """Whatever the history says: the same float object cannot come out of a computation."""
+    from course_lib.exercises import handed_back
+
+    cells = ["answer = 0.3", 'even_guess = check("00.even", answer)']
+    monkeypatch.setattr(handed_back, "_cells", lambda: list(cells))
+    even_guess = check("00.even", 0.3)
+    cells.append("answer = even_guess")
+    check("00.even", even_guess)
+    assert "handed back" in capsys.readouterr().out
+    check("00.even", 1 / 63)
+    assert "✓ Passed" in capsys.readouterr().out
