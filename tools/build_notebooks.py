@@ -54,10 +54,10 @@ def check(paths: list[Path], all_lessons: list[Path]) -> list[str]:
     for path in paths:
         try:
             lesson = read_lesson(path)
+            found += differences(lesson)
+            found += lesson_problems(lesson)
         except LessonError as error:
             found += error.problems
-            continue
-        found += differences(lesson) + lesson_problems(lesson)
     return found + (extra_notebooks(all_lessons) if paths == all_lessons else [])
 
 

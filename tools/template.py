@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from course_lib.runtime import CourseError
 from tools.cell_syntax import asserts, calls_with, draws, leaves_open
-from tools.lesson_source import Cell, Lesson
+from tools.lesson_source import Cell, Lesson, LessonError
 
 UNTIMED = ("00", "17")
 LAST_LESSON = 17
@@ -39,13 +40,16 @@ class Registry:
 
 
 def registry_of(number: str) -> Registry:
-    """The exercises and the quiz that the library has for a lesson."""
+    """The exercises and the quiz of a lesson; LessonError when the library refuses their file."""
     from course_lib.exercises.registry import exercises_of, lessons, quiz_of
 
     if number not in lessons():
         return Registry()
-    exercises = {e.id: (e.stars, e.minutes) for e in exercises_of(number)}
-    return Registry(exercises, len(quiz_of(number)))
+    try:
+        exercises = {e.id: (e.stars, e.minutes) for e in exercises_of(number)}
+        return Registry(exercises, len(quiz_of(number)))
+    except CourseError as error:
+        raise LessonError(f"course_lib/exercises/lesson_{number}.py: {error}") from None
 
 
 def lesson_problems(lesson: Lesson, registry: Registry | None = None) -> list[str]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import course_lib.exercises
 from tests.notebooks.sample import keeps_every_rule, make_course
+from tools import build_notebooks, check_lesson
 from tools.lesson_source import PROJECT_FOLDER, lesson_paths, read_lesson
 from tools.template import Registry, lesson_problems, sizes
 
@@ -83,6 +85,27 @@ def test_a_broken_rule_is_seen(tmp_path: Path, rule: str) -> None:
     found = problems(tmp_path, text.replace(old, new, 1))
     place = f": cell {cell!r}: " if cell else "lessons/03_sample.py: "
     assert any(place in line and message in line for line in found), found
+
+
+def test_an_exercise_file_at_fault_is_named(tmp_path: Path, monkeypatch, capsys) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    text = (
+        "from course_lib.exercises.model import Exercise, value\n"
+        "EXERCISES = (Exercise(id='96.a', title='A', stars=1, minutes=3, why='So.',\n"
+        "    solution=value('answer = 5'), hints=('a', 'b'), misconceptions=()),)\n"
+        "QUIZ = ()\n"
+    )
+    (library / "lesson_96.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(
+        course_lib.exercises, "__path__", [str(library), *course_lib.exercises.__path__]
+    )
+    make_course(tmp_path / "course", n96_sample=keeps_every_rule("96"))
+    assert check_lesson.main(["96"], tmp_path / "course") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("course_lib/exercises/lesson_96.py: 96.a needs two")
+    assert build_notebooks.main(["--check"], tmp_path / "course") == 1
+    assert said.strip() in capsys.readouterr().out.splitlines()
 
 
 def test_sections_in_another_order(tmp_path: Path) -> None:
