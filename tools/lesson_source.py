@@ -26,6 +26,7 @@ _JUPYTEXT_KEYS = {"cell_marker", "lines_to_next_cell", "lines_to_end_of_cell_mar
 _FILE_NAME = re.compile(r"(\d\d)_[a-z0-9_]+\.py")
 _CELL_NAME = re.compile(r"[a-z0-9-]{1,64}")
 _CELL_MARKER = re.compile(r"# %%(\s|$)")
+_ALMOST_MARKER = re.compile(r"#\s*%\s*(\[|name=)")  # jupytext takes it for a comment
 
 
 class LessonError(Exception):
@@ -127,6 +128,11 @@ def read_lesson(path: Path) -> Lesson:
         for problem in _problems(cell, raw)
     ]
     problems += [f"{label}:{line}: {problem}" for line, problem in _repeated_names(cells)]
+    problems += [
+        f'{label}:{i}: a heading with one percent sign, {line:.40}; a cell begins with "# %%"'
+        for i, line in enumerate(text.split("\n"), start=1)
+        if _ALMOST_MARKER.match(line)
+    ]
     if not cells:
         problems.append(f"{label}:1: there is no cell; begin with '# %% [markdown] name=\"title\"'")
     if problems:

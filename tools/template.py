@@ -27,6 +27,8 @@ OUTSIDE = 0.2  # how far outside the guide a lesson is refused
 UNWANTED_WORDS = re.compile(r"\b(simply|obviously)\b", re.IGNORECASE)
 _ANNOUNCEMENT = re.compile(r"(★{1,3})[^★\d\n]{0,30}(\d+) min")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SPACED_LINK = re.compile(r"\]\(([^)\n]*\s[^)\n]*)\)")
+_NO_PROSE = re.compile(r"```.*?```|`[^`]*`|\$[^$]*\$", re.DOTALL)
 
 Problem = tuple[Cell | None, str]
 
@@ -80,6 +82,8 @@ def _links(lesson: Lesson) -> Iterator[Problem]:
     """Links lead to lessons that are there; the title names the lessons before and after."""
     folder = lesson.path.parent
     for cell in _of_kind(lesson, "markdown"):
+        for target in _SPACED_LINK.findall(_NO_PROSE.sub("", cell.source)):
+            yield cell, f"links to {target!r}, which has white space; no link does: write %20"
         for target in _LINK.findall(cell.source):
             path = target.partition("#")[0]
             if not path or re.match(r"[a-z]+:", path):

@@ -53,6 +53,12 @@ MISTAKES = {
     "empty text": ("# Look for the empty corner.\n", "", "the text cell is empty"),
     "empty code": ('print("doubled:", double(21))', "# nothing", "has no statement"),
     "magic": ("import os\n", "%matplotlib inline\n", "is not plain Python"),
+    "one percent sign": ('# %% name="progress"', '# % name="progress"', "with one percent sign"),
+    "one before text": (
+        '# %% [markdown] name="pic',
+        '#  %[markdown] name="pic',
+        "one percent sign",
+    ),
     "semicolon": ("plt.show()", "plt.show();", "which nbval does not honour"),
 }
 

@@ -33,6 +33,12 @@ BROKEN = {
     "no name": ("Lesson 02 · ", "", "title", "does not name lesson 02"),
     "unbuilt": ("(../README.md)", "(02_gone.ipynb#x)", "question", "links to 02_gone.ipynb"),
     "dead link": ("(../README.md)", "(../READ.md)", "question", "links to ../READ.md"),
+    "space in link": (
+        "(../README.md)",
+        "(../READ ME.md)",
+        "question",
+        "'../READ ME.md', which has white",
+    ),
     "title": ("# # Keep", "# ## Keep", "title", "starts with its title"),
     "no check": ('check("03.one", one)', "one", "ex-one", "is not followed by its check"),
     "other check": ('check("03.one"', 'check("03.two"', "ex-one", "is not followed by its check"),
