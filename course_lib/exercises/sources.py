@@ -8,6 +8,7 @@ anything else (a tensor of the notebook, say) is a reason not to keep it, and is
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import linecache
 import math
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 KEPT_MODULES = "course_answers_"  # modules that answers are loaded into begin so
+TIMED_CELL = "<timed exec>"  # what IPython calls a cell that begins with %%time
 MOST_ENTRIES = 1_000  # of a tensor that is written out as Python
 
 
@@ -75,8 +77,18 @@ class _Gathered:
         for outer in _outer_names(source):
             if outer != bound and outer in namespace:
                 found = namespace[outer]
+                if _is_builtin(outer, found):
+                    continue
                 self.need(outer, found, _is_own(found, namespace))
         self.definitions.append(source if bound == name else f"{source}\n\n\n{name} = {bound}")
+
+
+def _is_builtin(name: str, thing: Any) -> bool:
+    """Whether it is IPython's edition of one of Python's own functions, `open` for instance."""
+    if not hasattr(builtins, name):
+        return False
+    of_ipython = type(thing).__module__.split(".")[0] == "IPython"  # `exit` and `quit`
+    return of_ipython or inspect.unwrap(thing) is getattr(builtins, name)
 
 
 def _is_own(thing: Any, namespace: dict[str, Any]) -> bool:
@@ -91,6 +103,11 @@ def _definition(thing: Any) -> tuple[str, str]:
     if code is None:
         raise CannotKeep(f"the source of `{thing.__name__}` is not known")
     lines = linecache.getlines(code.co_filename)
+    if not lines and code.co_filename == TIMED_CELL:
+        raise CannotKeep(
+            f"the source of `{thing.__name__}` is not known, for its cell begins with a command of "
+            "Jupyter: take the line with `%%` out, run the cell and check again"
+        )
     try:
         tree = ast.parse("".join(lines))
     except SyntaxError:  # a cell with magic commands, say

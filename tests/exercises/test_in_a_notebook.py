@@ -23,6 +23,10 @@ class Projection(torch.nn.Module):
     def forward(self, x):
         return self.linear(x)
 """
+WEIGHTS = """import os
+def row_weights(scores, scale):
+    return torch.softmax(scores * scale, dim=-1)
+"""
 CELLS = {
     "setup": SETUP,
     "stub": "answer = None",
@@ -39,6 +43,10 @@ CELLS = {
     "class": MODULE,
     "check class": 'Projection = check("98.projection", Projection)',
     "mine": 'mine("98.projection")',
+    "timed": "%%time\n" + WEIGHTS,
+    "check timed": 'check("98.weights", row_weights)',
+    "opens": WEIGHTS.replace("return", "open(os.devnull).close(); return"),
+    "check opens": 'check("98.weights", row_weights);',
     "quiz": 'quiz("98")',
     "progress": "progress()",
 }
@@ -93,6 +101,16 @@ def test_a_class_of_a_cell_is_kept_and_comes_back(outputs):
     told = "".join(output.text for output in outputs["mine"] if output.output_type == "stream")
     assert told.startswith("98.projection: your own, from ")
     assert (outputs["home"] / "answers" / "lesson_98.py").read_text("utf-8").count(MODULE) == 1
+
+
+def test_a_timed_cell_passes_and_says_how_it_could_be_kept(outputs):
+    text = outputs["check timed"][0].data["text/plain"]
+    assert text.startswith("✓ Passed") and "take the line with `%%` out" in text
+
+
+def test_a_function_that_opens_a_file_is_kept(outputs):
+    """IPython puts its own `open` among the notebook's names."""
+    assert "Kept for later lessons" in card(outputs, "check opens")
 
 
 def test_a_quiz_is_html_for_the_page_and_widgets_for_the_kernel(outputs):
