@@ -21,12 +21,16 @@ class Place:
 
     line: int
     text: str
-    function: str
-    file: str  # "the cell", or a file's name
+    function: str  # "" where it has no name
+    file: str  # a file's name, or "" for a cell
+    elsewhere: bool  # not where the answer itself is defined
 
     def __str__(self) -> str:
-        inside = f", in `{self.function}`" if not self.function.startswith("<") else ""
-        return f"line {self.line} of {self.file}{inside}"
+        if self.elsewhere and not self.file:
+            cell = f"the cell that defines `{self.function}`" if self.function else "another cell"
+            return f"line {self.line} of {cell}"
+        inside = f", in `{self.function}`" if self.function else ""
+        return f"line {self.line} of {self.file or 'the cell'}{inside}"
 
 
 def place_of(error: BaseException, answer: Any) -> Place | None:
@@ -36,7 +40,8 @@ def place_of(error: BaseException, answer: Any) -> Place | None:
         return None
     code, line = own[-1].tb_frame.f_code, own[-1].tb_lineno
     text = linecache.getline(code.co_filename, line).strip()
-    return Place(line, text, code.co_name, _file_name(code.co_filename))
+    elsewhere = code.co_filename not in _files(answer)
+    return Place(line, text, _function_name(code), _file_name(code.co_filename), elsewhere)
 
 
 def is_stub(error: BaseException | None, answer: Any) -> bool:
@@ -81,7 +86,13 @@ def _files(answer: Any) -> set[str]:
     return {code.co_filename for code in codes if isinstance(code, CodeType)}
 
 
+def _function_name(code: CodeType) -> str:
+    """The function's name; for a lambda or a generator inside it, that of the one around it."""
+    named = [part for part in code.co_qualname.split(".") if not part.startswith("<")]
+    return named[-1] if named else ""
+
+
 def _file_name(filename: str) -> str:
     path = Path(filename)
     is_file = not filename.startswith("<") and "ipykernel_" not in filename and path.exists()
-    return f"`{path.name}`" if is_file else "the cell"
+    return f"`{path.name}`" if is_file else ""

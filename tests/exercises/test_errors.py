@@ -44,8 +44,33 @@ def test_an_error_in_a_helper_of_another_cell_is_shown_there(learner):
     helper = learner("def half(x):\n    return x / None")["half"]
     names = learner("def row_weights(scores, scale):\n    return half(scores)", half=helper)
     verdict = error_of(names)
-    assert "line 2 of the cell, in `half`" in verdict.message
+    assert "line 2 of the cell that defines `half`, with" in verdict.message
     assert verdict.code == "return x / None"
+
+
+def test_an_error_in_a_helper_of_the_same_cell_is_shown_in_that_cell(learner):
+    names = learner("def half(x):\n    return x / None\nrow_weights = lambda s, scale: half(s)")
+    names["row_weights"].__name__ = "row_weights"
+    assert "line 2 of the cell, in `half`" in error_of(names).message
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def row_weights(s, scale):\n    return sum(x / None for x in s)", "in `row_weights`,"),
+        ("def row_weights(s, scale):\n    return [x / None for x in s]", "in `row_weights`,"),
+        ("def row_weights(s, scale):\n    return (lambda: s / 0 / None)()", "in `row_weights`,"),
+        ("\nrow_weights = lambda s, scale: s / None", "line 2 of the cell, with"),
+    ],
+)
+def test_a_place_without_a_name_is_called_by_the_function_around_it(learner, source, words):
+    assert words in error_of(learner(source)).message
+
+
+def test_a_lambda_of_another_cell_has_no_name(learner):
+    half = learner("half = lambda x: x / None")["half"]
+    names = learner("def row_weights(scores, scale):\n    return half(scores)", half=half)
+    assert "line 1 of another cell, with" in error_of(names).message
 
 
 def test_an_error_in_a_plain_file_names_the_file(tmp_path):
