@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ WATCHED = (
     ("math", math),
 )
 WRAPPED_BY_TORCH = {"torch.manual_seed"}  # torch.compile does so, with every right
+FOR_DISPLAY = re.compile(r"__(repr|str|format)__$|_repr_")  # packages replace these for good looks
 OUR_SEED = 20_170_612  # no notebook's seed: one that is found afterwards was set by the answer
 
 _generator = torch.default_generator
@@ -41,7 +43,9 @@ def _snapshot() -> dict[tuple[str, str], Any]:
         (owner, name): getattr(place, name)
         for owner, place in WATCHED
         for name in (dir(place) if isinstance(place, type) else vars(place))
-        if _is_function(getattr(place, name, None)) and f"{owner}.{name}" not in WRAPPED_BY_TORCH
+        if _is_function(getattr(place, name, None))
+        and f"{owner}.{name}" not in WRAPPED_BY_TORCH
+        and not FOR_DISPLAY.match(name)
     }
 
 

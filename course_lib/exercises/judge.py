@@ -36,7 +36,7 @@ from course_lib.exercises.trial import (
 from course_lib.exercises.verdict import NOT_ATTEMPTED, PASSED, Verdict
 from course_lib.runtime import CourseError
 
-SHOWN_PRINTED = 1_000
+SHOWN_PRINTED, SHOWN_LINES = 1_000, 20
 
 
 def examine(exercise: Exercise, answer: Any) -> Verdict:
@@ -80,7 +80,8 @@ def _judge(exercise: Exercise, answer: Any, expected: list[Outcome], trial: Tria
     failures = _failures(exercise, answer, expected, trial)
     if not failures:
         return conduct_verdict(trial) or Verdict(PASSED, "passed", _praise(exercise, len(expected)))
-    verdict = _recognised(exercise, expected, trial, failures) or failures[0]
+    verdict = _recognised(exercise, expected, trial, failures)
+    verdict = verdict or _ignoring(exercise, expected, trial, failures[0]) or failures[0]
     return replace(verdict, facts=verdict.facts + besides(conduct_notes(trial)))
 
 
@@ -120,6 +121,24 @@ def _recognised(exercise, expected, trial: Trial, failures) -> Verdict | None:
     return None
 
 
+def _ignoring(exercise, expected, trial: Trial, failure: Verdict) -> Verdict | None:
+    """When the arguments seem to play no part: the same comes out whatever goes in."""
+    if failure.reason in ("error", "type") or _all_same(expected) or not _all_same(trial.outcomes):
+        return None
+    message = (
+        f"`{exercise.name}` gives the same result whatever it is given: does it use a variable of "
+        "the notebook in place of its arguments?"
+    )
+    return replace(
+        failure, reason="constant", message=message, facts=(failure.message, *failure.facts)
+    )
+
+
+def _all_same(outcomes: list[Outcome]) -> bool:
+    first, *others = outcomes
+    return all(first.equals(other, 0.0) for other in others)
+
+
 def _explained(misconception: Misconception, facts: tuple[str, ...] = ()) -> Verdict:
     verdict = refusal("misconception", misconception.explanation, facts)
     return replace(verdict, misconception=misconception.name)
@@ -136,10 +155,10 @@ def _praise(exercise: Exercise, count: int) -> str:
 
 
 def _shorten(trial: Trial) -> str:
-    if trial.printed_count <= SHOWN_PRINTED:
-        return trial.printed
-    more = trial.printed_count - SHOWN_PRINTED
-    return f"{trial.printed[:SHOWN_PRINTED]}\n… and {more:,} more characters"
+    """The beginning of what was printed, and how much more there was."""
+    shown = "".join(trial.printed.splitlines(keepends=True)[:SHOWN_LINES])[:SHOWN_PRINTED]
+    more = trial.printed_count - len(shown)
+    return f"{shown.removesuffix(chr(10))}\n… and {more:,} more characters" if more else shown
 
 
 def _examine_value(exercise: Exercise, answer: Any) -> Verdict:

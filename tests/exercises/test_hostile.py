@@ -179,6 +179,16 @@ def test_printing_passed_is_not_passing():
     assert verdict.status == "not yet" and verdict.printed == "PASSED\n" * 3
 
 
+def test_of_many_short_lines_only_the_first_are_shown():
+    def answer(scores, scale):
+        print("\n" * 99 + "end")
+        return right(scores, scale)
+
+    verdict = examine(find("98.weights"), answer)
+    assert verdict.passed
+    assert verdict.printed == "\n" * 20 + "… and 289 more characters"
+
+
 def test_a_few_prints_are_shown_and_no_matter():
     def answer(scores, scale):
         print("shape", tuple(scores.shape), file=sys.stderr)
@@ -421,6 +431,12 @@ def test_a_check_of_the_learner_s_own_making_records_nothing():
     assert read()["exercises"] == {}
     check("98.weights", lambda scores, scale: None)
     assert read()["exercises"]["98.weights"]["passes"] == 0
+
+
+@pytest.mark.parametrize("name", ["__repr__", "__str__", "__format__"])
+def test_what_only_changes_how_a_tensor_looks_is_no_fault(monkeypatch, name):
+    monkeypatch.setattr(torch.Tensor, name, lambda *args: "lovely")
+    assert examine(find("98.weights"), right).passed
 
 
 def test_what_torch_compile_replaces_is_no_fault():

@@ -11,6 +11,7 @@ import torch
 
 from course_lib.exercises.describe import say_type
 from course_lib.exercises.judge import examine
+from course_lib.exercises.model import Misconception
 from course_lib.exercises.registry import find
 
 
@@ -151,6 +152,30 @@ def test_a_misconception_in_one_case_only_is_not_that_misconception():
     assert examine(find("98.weights"), answer).reason == "values"
 
 
+def test_an_answer_that_ignores_its_arguments_is_asked_about_the_notebook_s_variables():
+    scores_of_the_notebook = torch.ones(5, 7)
+    verdict = examine(find("98.weights"), lambda scores, scale: scores_of_the_notebook)
+    assert (verdict.status, verdict.reason) == ("not yet", "constant")
+    assert "the same result whatever it is given" in verdict.message
+    assert verdict.facts[0].startswith("The result has shape `(5, 7)`; expected is `(3, 3)`")
+    assert verdict.facts[1].startswith("Seen in case 2 of 3")
+
+
+def test_a_result_that_must_be_the_same_is_not_asked_about():
+    def ones(x):
+        return torch.ones(3)
+
+    wrong = (Misconception("a", lambda x: x, "."), Misconception("b", lambda x: -x, "."))
+    exercise = dataclasses.replace(
+        find("98.weights"),
+        solution=ones,
+        reference=None,
+        cases=[(torch.zeros(3),), (torch.full((3,), 2.0),)],
+        misconceptions=wrong,
+    )
+    assert examine(exercise, lambda x: torch.full((3,), 5.0)).reason == "values"
+
+
 def test_a_result_instead_of_the_function_is_told():
     verdict = examine(find("98.weights"), torch.ones(5, 7))
     assert verdict.reason == "type" and "without calling it" in verdict.message
@@ -250,8 +275,6 @@ def test_wrong_modules(answer, reason, words):
 
 
 def test_gradients_of_a_tuple_are_looked_at_part_by_part():
-    from course_lib.exercises.model import Misconception
-
     def both(x):
         return x * 2, x * 3
 
