@@ -65,16 +65,17 @@ def build_all(paths: list[Path], force: bool, root: Path) -> int:
     """Build what changed, saying so line by line; the number of problems."""
     problems = 0
     for path in paths:
+        found: list[str] = []
         try:
             lesson = read_lesson(path)
+            found += lesson_problems(lesson)
             if not force and not differences(lesson):
-                print(f"{lesson.label}: unchanged")
+                done = "unchanged"
             else:
-                seconds = build(lesson, root)
-                print(f"{lesson.label}: built, {seconds:.1f} processor seconds")
-            found = lesson_problems(lesson)
+                done = f"built, {build(lesson, root):.1f} processor seconds"
+            print(f"{lesson.label}: {done}" + (f", with {len(found)} problems" if found else ""))
         except LessonError as error:
-            found = error.problems
+            found += error.problems
         for problem in found:
             print(problem, file=sys.stderr)
         problems += len(found)

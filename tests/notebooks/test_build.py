@@ -112,7 +112,7 @@ def test_check_is_content_with_what_was_built(course: Path, capsys: pytest.Captu
         ),
         ('"goes-on"', '"going-on"', "cell 'going-on' of the lesson is missing"),
         ('tags=["raises-exception"]', "", "cell 'wrong-shape': metadata differs"),
-        ("# ★ · 2 min. Double it.", "#  ★ · 2 min. Double it.", "metadata 'course' is not that"),
+        ("double(21))\n", "double(21))\n\n\n", "metadata 'course' is not that"),
     ],
 )
 def test_check_sees_a_lesson_that_was_not_rebuilt(
@@ -122,6 +122,7 @@ def test_check_sees_a_lesson_that_was_not_rebuilt(
     code, said = check(course, capsys)
     assert code == 1
     assert f"notebooks/98_small.ipynb: {message}" in said
+    assert ("metadata 'course' is not that" in said) == ("metadata 'course'" in message)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +215,19 @@ def test_check_reports_the_template(
     code, said = check(course, capsys)
     assert code == 1
     assert "exercise 98.double is not in course_lib.exercises" in said
+
+
+def test_a_build_says_how_many_problems_the_template_finds(
+    course: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_notebooks, "lesson_problems", lambda lesson: ["one", "two"])
+    assert build_notebooks.main([], course) == 1
+    said = capsys.readouterr()
+    assert said.out == "lessons/98_small.py: unchanged, with 2 problems\n"
+    assert said.err == "one\ntwo\n"
+    monkeypatch.setattr(build_notebooks, "build", lambda lesson, root: 1.5)
+    assert build_notebooks.main(["--force"], course) == 1
+    assert "built, 1.5 processor seconds, with 2 problems\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
