@@ -8,6 +8,7 @@ the test part is looked at once, at the end. Lessons 01 and 10 use this.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import difflib
 import os
 import re
@@ -22,12 +23,15 @@ from course_lib.runtime import PROJECT_FOLDER, CourseError, notice
 DATA_FOLDER = PROJECT_FOLDER / "data"
 BUILT_IN = ("shakespeare", "tang")
 MINIMUM_CHARACTERS = 20  # the fewest that give each of three parts a character
+TRAINING = "the training part"
 BYTE_ORDER_MARKS = {  # the longer ones first: UTF-32's begins with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# Python lists them with the text encodings; they are for domain names, and for program text.
+NO_FILES_ENCODINGS = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,11 @@ def load_corpus(name_or_path: str | os.PathLike[str], encoding: str = "utf-8") -
         if os.path.isfile(name):
             notice(f"{name!r} is the built-in corpus; for the file of that name write './{name}'")
     else:
+        if name_or_path == "":  # which Path takes for the current folder
+            raise CourseError(
+                "the corpus's name is empty; "
+                f"name a text file, or a built-in corpus: {', '.join(BUILT_IN)}"
+            )
         source = Path(os.path.expanduser(name_or_path))
         name = source.name
     text = read_text(source, encoding)
@@ -118,9 +127,7 @@ def find_cuts(text: str) -> list[int]:
     return cuts
 
 
-def require_windows(
-    tokens: torch.Tensor, context_length: int, part: str = "the training part"
-) -> None:
+def require_windows(tokens: torch.Tensor, context_length: int, part: str = TRAINING) -> None:
     """Raise CourseError, before a model is built, if tokens (position) hold no window at all.
 
     A window takes context_length characters and one more, for each must have a next one to predict.
@@ -128,13 +135,19 @@ def require_windows(
     if len(tokens) > context_length:
         return
     fitting = f"a context_length of at most {len(tokens) - 1}, or " if len(tokens) > 1 else ""
+    whole = -(-(context_length + 1) * 10 // 9)
+    enough = f": {whole} characters, nine tenths of them to train on" if part == TRAINING else ""
     raise CourseError(
         f"{part} has {len(tokens)} characters: too short for context_length={context_length}, "
-        f"which takes {context_length + 1}; use {fitting}a longer text"
+        f"which takes {context_length + 1}; use {fitting}a longer text{enough}"
     )
 
 
 def _read_bytes(path: Path) -> bytes:
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise CourseError(  # before it is opened: a pipe would wait for somebody to write
+            f"{str(path)!r} is a pipe or a device; a corpus is one text file: save the text to one"
+        )
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
@@ -155,6 +168,8 @@ def _read_bytes(path: Path) -> bytes:
 
 def _require_encoding(encoding: str) -> None:
     try:
+        if codecs.lookup(encoding).name in NO_FILES_ENCODINGS:
+            raise LookupError(encoding)
         b"text".decode(encoding)
     except UnicodeDecodeError:
         pass  # known; these bytes are not in it
@@ -168,6 +183,7 @@ def _require_encoding(encoding: str) -> None:
 def _decode(data: bytes, encoding: str, path: str | os.PathLike[str]) -> str:
     """The text of some bytes, or a CourseError that says where they are no text in the encoding."""
     _require_encoding(encoding)
+    _require_mark(data, encoding, path)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -183,6 +199,20 @@ def _decode(data: bytes, encoding: str, path: str | os.PathLike[str]) -> str:
         f"{path} is not {encoding} text: byte 0x{data[offset]:02X} at offset {offset}; say which "
         f"encoding it has, perhaps {guess}: --encoding {guess} (in Python encoding={guess!r})"
     )
+
+
+def _require_mark(data: bytes, encoding: str, path: str | os.PathLike[str]) -> None:
+    """Refuse UTF-8 read as UTF-16 or UTF-32, which without a mark gives Chinese at random."""
+    asked = codecs.lookup(encoding).name
+    marked = data.startswith(tuple(BYTE_ORDER_MARKS))
+    if not asked.startswith(("utf-16", "utf-32")) or marked or not data or 0 in data:
+        return
+    with contextlib.suppress(UnicodeDecodeError):
+        data.decode("utf-8")
+        raise CourseError(
+            f"{path} is not {encoding} text: it has no byte-order mark and is valid utf-8; "
+            "read it as that: --encoding utf-8 (in Python encoding='utf-8')"
+        )
 
 
 def _guess_encoding(data: bytes) -> str:

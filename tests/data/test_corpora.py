@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 import unicodedata
@@ -15,6 +16,7 @@ from course_lib.data.corpora import find_cuts, load_corpus, read_text, require_w
 from course_lib.runtime import PROJECT_FOLDER, CourseError, CourseNotice
 
 ENGLISH = "It was too tired.\n" * 9
+NO_ENCODINGS = ("idna", "punycode", "unicode_escape", "Raw-Unicode-Escape", "undefined", "rot13")
 CHINESE = "床前看月光，疑是地上霜。\n" * 9
 
 
@@ -258,7 +260,14 @@ def test_the_wrong_encoding_is_refused_and_utf_8_suggested(put):
     assert "byte 0xE9 at offset 5;" in refusal(sig, "utf-8-sig")
 
 
-@pytest.mark.parametrize("encoding", ["utf-9", "", "hex", "a\0b", "\udcff", "学"])
+@pytest.mark.parametrize("encoding", ["utf-16", "UTF16", "utf-16-be", "utf-32", "utf-32-le"])
+@pytest.mark.parametrize("text", [ENGLISH, "été 床 \n" * 9, "床前看月" * 9])
+def test_utf_8_without_a_mark_is_not_read_as_utf_16(put, encoding, text):
+    message = refusal(put(text.encode()), encoding)
+    assert "--encoding utf-8" in message and message.startswith(f"poem.txt is not {encoding} text")
+
+
+@pytest.mark.parametrize("encoding", ["utf-9", "", "hex", "a\0b", "\udcff", "学", *NO_ENCODINGS])
 @pytest.mark.parametrize("corpus", ["shakespeare", "poem.txt"])
 def test_an_unknown_encoding_is_refused(put, corpus, encoding):
     put(ENGLISH.encode())
@@ -295,7 +304,22 @@ def test_names_that_lead_nowhere_get_no_suggestion(put, name):
 
 def test_a_folder_is_refused(put, tmp_path):
     assert refusal(tmp_path).startswith(f"{str(tmp_path)!r} is a folder; a corpus is one text file")
-    assert "is a folder" in refusal("")
+    assert "is a folder" in refusal(".")
+
+
+def test_an_empty_name_is_refused_as_one():
+    assert refusal("").startswith("the corpus's name is empty; name a text file, or a built-in")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_or_a_device_is_refused_before_it_is_opened(put, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.txt")
+    put(ENGLISH.encode())
+    os.symlink("poem.txt", "link.txt")
+    assert load_corpus("link.txt").name == "link.txt"
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("it would wait"))
+    for name in ("pipe.txt", os.devnull):
+        assert refusal(name).startswith(f"{name!r} is a pipe or a device; a corpus is one text")
 
 
 def test_an_unreadable_file_is_refused_with_the_reason(put, monkeypatch):
@@ -325,8 +349,18 @@ def test_a_training_part_too_short_for_the_context_names_one_that_fits(put):
         require_windows(corpus.train, 64)
     assert str(caught.value) == (
         "the training part has 36 characters: too short for context_length=64, which takes 65; "
-        "use a context_length of at most 35, or a longer text"
+        "use a context_length of at most 35, or a longer text: 73 characters, nine tenths "
+        "of them to train on"
     )
+
+
+@pytest.mark.parametrize("context_length", [1, 8, 17, 64, 65, 128])
+def test_the_length_asked_for_is_the_least_that_is_enough(context_length):
+    with pytest.raises(CourseError) as caught:
+        require_windows(torch.zeros(1), context_length)
+    whole = int(re.search(r"longer text: (\d+) characters", str(caught.value))[1])
+    cut = [find_cuts("a" * length)[0] for length in (whole - 1, whole)]
+    assert cut == [context_length, context_length + 1]
 
 
 def test_a_training_part_of_context_and_one_more_is_one_window():
