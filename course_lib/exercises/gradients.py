@@ -41,7 +41,21 @@ def leaves_of(word: str, named: list[tuple[str, Any]]) -> dict[str, Tensor]:
 
 
 def gradients_of(result: Any, leaves: dict[str, Tensor]) -> Gradients:
-    """The gradient of each leaf, None where it has no part in the result."""
+    """The gradient of each leaf, None where it has no part in the result; or why there are none."""
+    try:
+        outputs, weights = _weighted_outputs(result)
+        if not (outputs and leaves):
+            return {}
+        found = _grad(outputs, list(leaves.values()), weights, allow_unused=True, retain_graph=True)
+        return {
+            name: g if g is None else g.to_dense() for name, g in zip(leaves, found, strict=True)
+        }
+    except Exception as error:
+        return error
+
+
+def _weighted_outputs(result: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """The parts of a result that gradients flow back from, and the fixed random numbers of each."""
     generator = torch.Generator().manual_seed(SEED)
     outputs, weights = [], []
     for tensor in _tensors(result):
@@ -51,13 +65,7 @@ def gradients_of(result: Any, leaves: dict[str, Tensor]) -> Gradients:
         if tensor.requires_grad:
             outputs.append(tensor)
             weights.append(weight)
-    if not (outputs and leaves):
-        return {}
-    try:
-        found = _grad(outputs, list(leaves.values()), weights, allow_unused=True, retain_graph=True)
-    except Exception as error:
-        return error
-    return {name: g if g is None else g.to_dense() for name, g in zip(leaves, found, strict=True)}
+    return outputs, weights
 
 
 def gradient_difference(want: Any, have: Any, tolerance: float) -> Difference | None:
@@ -120,5 +128,6 @@ def _say_no_way_back(error: Exception) -> str:
     return (
         "The numbers are right, but the way back through them, on which gradients flow, fails with "
         f"`{type(error).__name__}: {text[:300]}`. A usual cause: a tensor that is needed on the "
-        "way back was changed in place (`+=`, `x[...] =`, operations that end in `_`)."
+        "way back was changed in place (`+=`, `x[...] =`, operations that end in `_`), or your "
+        "code calls `backward()` itself."
     )

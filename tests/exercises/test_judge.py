@@ -400,3 +400,15 @@ def test_a_float_of_numpy_is_as_good_as_python_s():
 
 def test_two_decimals_of_a_small_number_are_too_few():
     assert examine(find("00.even"), 0.02).misconception == "rounded too far"
+
+
+def test_a_result_that_cannot_be_looked_into_is_still_told_by_its_type():
+    class Closed(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, *arguments, **options):
+            raise RuntimeError("closed")
+
+    endless = []
+    endless.append(endless)
+    for result in (right(torch.ones(5, 7), 1.0).as_subclass(Closed), endless):
+        assert examine(find("98.weights"), lambda scores, scale, it=result: it).reason == "type"
