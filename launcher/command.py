@@ -30,6 +30,8 @@ EXAMPLES = """\
   python3 start.py test -k tokenizer     what follows `test` goes to pytest
 """
 
+OPTIONS = ("--no-browser", "--port", "--help")
+
 
 def main(arguments: list[str]) -> int:
     """Run start.py with these arguments; returns the exit code: 2 for what the user can mend."""
@@ -72,6 +74,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="N",
         help="listen on this port (otherwise on a free one)",
     )
+    for name in (argument.partition("=")[0] for argument in arguments):
+        if name.startswith("--") and name not in OPTIONS:  # else its value is taken for a command
+            parser.error(f"there is no option {name}; there are: {', '.join(OPTIONS)}")
     options = parser.parse_args(arguments)
     if options.command == "test":
         parser.error("put `test` first; what follows it goes to pytest")
