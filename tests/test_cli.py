@@ -193,6 +193,21 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
+def test_a_second_ctrl_c_skips_the_measuring_and_keeps_the_run(
+    small_run, tmp_path, monkeypatch, capsys
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("course_lib.training.trainer.evaluate", interrupted)
+    corpus = str(next(small_run.parent.glob("*.txt")))
+    out = tmp_path / "out"
+    assert main(["train", "--corpus", corpus, "--out", str(out), "--steps", "3"]) == 130
+    result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    assert result["steps"] == 3 and result["val_loss"] is None
+    load_run(out)
+
+
 def test_a_link_to_an_empty_folder_is_a_place_for_a_run(small_run, tmp_path, capsys):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -89,8 +89,8 @@ class Trainer:
     def run(self) -> Iterator[Record]:
         """Train to the last step, yielding a record after each; val_loss where it was measured.
 
-        Stopped between two records and called again, it goes on as if there had been no stop. (An
-        interrupt within a step or an evaluation is not such a stop.)
+        Stopped and called again, it goes on where the history ends, as if there had been no stop
+        (unless an interrupt fell into the middle of a step).
         """
         config = self.config
         tokens_a_step = config.batch_size * self.model.config.context_length
@@ -107,11 +107,12 @@ class Trainer:
             loss = self.step(rate)
             seconds += time.perf_counter() - started
             done = step + 1
-            measure = done % config.evaluate_every == 0 or done == config.steps
-            val_loss = evaluate(self.model, self.validation_tokens) if measure else None
-            record = Record(done, done * tokens_a_step, seconds, loss, val_loss, rate)
-            self.history.append(record)
-            yield record
+            # on record before the evaluation, so that a stop in the middle of it loses no step
+            self.history.append(Record(done, done * tokens_a_step, seconds, loss, None, rate))
+            if done % config.evaluate_every == 0 or done == config.steps:
+                val_loss = evaluate(self.model, self.validation_tokens)
+                self.history[-1] = replace(self.history[-1], val_loss=val_loss)
+            yield self.history[-1]
 
     def result(self, measure: bool = True) -> dict[str, Any]:
         """Where the run ended: the final model's loss, and what it took. Needs one step done.

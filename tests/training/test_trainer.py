@@ -275,3 +275,17 @@ def test_a_training_part_of_one_window_is_enough_and_less_is_refused():
     assert len(list(trainer.run())) == 6
     with pytest.raises(CourseError, match=r"7 characters.*context_length=7.*at most 6"):
         Trainer(small_gpt(), text(CONTEXT), text(40), recipe())
+
+
+def test_a_stop_in_the_middle_of_an_evaluation_loses_no_step(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    straight = trained()
+    stopped = Trainer(small_gpt(), text(200), text(40, 6), recipe())
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("course_lib.training.trainer.evaluate", stop)
+        list(stopped.run())
+    assert [record.step for record in stopped.history] == [1, 2]
+    list(stopped.run())
+    assert losses(stopped) == losses(straight)
