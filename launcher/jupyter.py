@@ -4,6 +4,7 @@ The server listens on this machine only (127.0.0.1) and keeps Jupyter's token. T
 printed once the server behind it has accepted that token: no other server can be taken for it.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -160,14 +161,32 @@ class Server:
         """End it, with its kernels, if it is still running."""
         if self.process.poll() is not None:
             return
-        if os.name == "posix":
-            self.process.terminate()
         say("\nStopping JupyterLab ...")
+        if os.name == "posix" and not self.ask_to_end():
+            self.process.terminate()
         try:
             self.process.wait(timeout=20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def ask_to_end(self) -> bool:
+        """Ask it to end over its own interface, for of a signal it would print a line of its own.
+
+        False when it cannot be asked, because it does not listen yet.
+        """
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=20)
+        try:
+            headers = {"Authorization": f"token {self.token}"}
+            connection.request("POST", "/api/shutdown", headers=headers)
+        except OSError:
+            return False
+        else:
+            with contextlib.suppress(OSError, http.client.HTTPException):  # it may end unanswered
+                return connection.getresponse().status == 200
+            return True
+        finally:
+            connection.close()
 
 
 def end_like_ctrl_c() -> None:

@@ -156,6 +156,7 @@ def test_the_address_works_with_its_token_until_ctrl_c(tmp_path, taken, ending):
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
     ) as start:
         try:
@@ -174,6 +175,7 @@ def test_the_address_works_with_its_token_until_ctrl_c(tmp_path, taken, ending):
             start.send_signal(getattr(signal, ending))
             start.wait(timeout=60)
             assert ending == "SIGHUP" or start.returncode == 0
+            assert "received signal" not in start.stderr.read()
         finally:
             start.terminate()  # which also ends the server, should an assertion have failed
     with pytest.raises(ConnectionRefusedError):
