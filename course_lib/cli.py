@@ -118,6 +118,7 @@ def attention(options: argparse.Namespace) -> int:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from course_lib.data.tokenizer import normalise
     from course_lib.generation import crop_prompt
     from course_lib.lens.capture import capture
     from course_lib.plots import head_grid
@@ -126,8 +127,10 @@ def attention(options: argparse.Namespace) -> int:
     out = usable_path(options.out, "--out")
     if out.suffix.lower() not in PICTURES:
         raise CourseError(f"--out {out} is no picture; end its name with {', '.join(PICTURES)}")
-    if not options.text:
-        raise CourseError('--text "" has nothing to read; give at least one character')
+    if not normalise(options.text):  # a byte-order mark alone is nothing too
+        raise CourseError(
+            f'--text "{options.text}" has nothing to read; give at least one character'
+        )
     set_threads()
     model, tokenizer, _ = load_run(options.checkpoint)
     tokens = crop_prompt(tokenizer.encode(options.text), model.config.context_length, "the text")

@@ -151,6 +151,7 @@ MISTAKES = {
     "top-k 0": (["generate", "--checkpoint", CHECKPOINT, "--top-k", "0"], "top_k=0"),
     "length below 0": (["generate", "--checkpoint", CHECKPOINT, "--length", "-3"], "length=-3"),
     "empty text": (["attention", "--checkpoint", CHECKPOINT, "--text", "", "--out", "a.png"], "at least one"),
+    "byte-order mark alone": (["attention", "--checkpoint", CHECKPOINT, "--text", "\ufeff", "--out", "a.png"], "at least one"),
     "no such layer": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--layer", "4", "--out", "a.png"], "0 to 3"),
     "layer below 0": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--layer", "-1", "--out", "a.png"], "0 to 3"),
     "no picture": (["attention", "--checkpoint", CHECKPOINT, "--text", "a", "--out", "a.txt"], ".png"),
