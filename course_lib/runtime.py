@@ -7,6 +7,7 @@ threads were seen to take up to eight times as long as one.
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 import warnings
 from pathlib import Path
@@ -37,6 +38,13 @@ class CourseNotice(UserWarning):
 def notice(message: str) -> None:
     """Tell the user one line, once a place, without stopping."""
     warnings.warn(message, CourseNotice, stacklevel=3)
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel is running this code."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def usable_path(text: str, what: str) -> Path:

@@ -12,6 +12,8 @@ import re
 import sys
 from dataclasses import dataclass
 
+from course_lib.runtime import in_notebook
+
 COLOURS = {
     "passed": "var(--jp-success-color1, #2e7d32)",
     "not yet": "var(--jp-warn-color1, #c25700)",
@@ -82,13 +84,6 @@ def show_both(as_html: str, as_text: str) -> None:
         display({"text/html": as_html, "text/plain": as_text}, raw=True)
     else:
         say(as_text)
-
-
-def in_notebook() -> bool:
-    """Whether a Jupyter kernel is running this code."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and hasattr(shell, "kernel")
 
 
 def say(text: str) -> None:
