@@ -1,23 +1,126 @@
-"""AdamW, with weight decay where it belongs (Loshchilov & Hutter 2019, arXiv 1711.05101)."""
+"""The optimiser of a recipe: AdamW alone, or Muon for the matrices and AdamW for the rest.
+
+AdamW decays weights apart from the gradient (Loshchilov & Hutter 2019, arXiv 1711.05101). Muon is
+for matrices that map the residual stream; embeddings, the head and all vectors keep AdamW.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Matrices are decayed; biases and norm weights, which only shift and scale, are not."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    return [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
+from course_lib.model.gpt import GPT
+from course_lib.runtime import CourseError
+from course_lib.training.muon import Muon
+from course_lib.training.presets import TrainingConfig
 
 
 def make_adamw(
     model: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float
 ) -> torch.optim.AdamW:
     """torch's AdamW over the model's parameter groups."""
-    groups = parameter_groups(model, weight_decay)
+    groups = parameter_groups([p for p in model.parameters() if p.requires_grad], weight_decay)
     return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
+
+
+def parameter_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict]:
+    """Matrices are decayed; biases and norm weights, which only shift and scale, are not."""
+    return [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+
+
+def make_optimizer(model: GPT, config: TrainingConfig) -> ModelOptimizer:
+    """What updates the model's parameters by the recipe. Frozen parameters are left out."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = []
+    if config.optimizer == "muon":
+        matrices = [p for p in model.blocks.parameters() if p.requires_grad and p.ndim == 2]
+    by_muon = set(matrices)
+    rest = [p for p in trained if p not in by_muon]
+    adamw = torch.optim.AdamW(
+        parameter_groups(rest, config.weight_decay),
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        fused=config.fused_adamw or None,  # None leaves the choice of a loop to torch
+    )
+    parts = [(adamw, 1.0)]
+    if matrices:
+        muon = Muon(matrices, config.muon_rate, config.muon_momentum, config.weight_decay)
+        parts.append((muon, config.muon_rate / config.learning_rate))
+    return ModelOptimizer(model, parts)
+
+
+class ModelOptimizer:
+    """One or two torch optimisers that act as one, and whose state has the parameters' names.
+
+    parts: each optimiser, with its rate in units of the recipe's learning rate.
+    """
+
+    def __init__(self, model: nn.Module, parts: list[tuple[torch.optim.Optimizer, float]]) -> None:
+        self.parts = parts
+        self.names = {parameter: name for name, parameter in model.named_parameters()}
+
+    @property
+    def param_groups(self) -> list[dict]:
+        """The groups of all parts."""
+        return [group for part, _ in self.parts for group in part.param_groups]
+
+    def set_rate(self, rate: float) -> None:
+        """Set the next step's rate, as schedule.learning_rate gives it: Muon's is scaled alike."""
+        for part, ratio in self.parts:
+            for group in part.param_groups:
+                group["lr"] = rate * ratio
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        for part, _ in self.parts:
+            part.step()
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for part, _ in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the optimisers remember, as "parameter's name.quantity"; empty before a step.
+
+        The tensors are the optimisers' own, not copies. Rates and the like are the recipe's.
+        """
+        return {
+            f"{self.names[parameter]}.{quantity}": value
+            for part, _ in self.parts
+            for parameter, quantities in part.state.items()
+            for quantity, value in quantities.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Remember what state_dict gave, for a model of the same names and shapes.
+
+        Raises CourseError if an entry belongs to no parameter, or has another shape.
+        """
+        named: dict[str, dict[str, Tensor]] = {}
+        for key, value in state.items():
+            name, _, quantity = key.rpartition(".")
+            named.setdefault(name, {})[quantity] = value
+        parameters = {self.names[p]: p for group in self.param_groups for p in group["params"]}
+        for name, quantities in named.items():
+            shape = parameters[name].shape if name in parameters else None
+            for quantity, value in quantities.items():
+                if shape is None or value.shape not in (shape, torch.Size()):
+                    raise CourseError(
+                        f"the optimiser's state {name}.{quantity} of shape {tuple(value.shape)} "
+                        "fits no parameter that is trained; take the state of this very recipe"
+                    )
+        for part, _ in self.parts:
+            whole = part.state_dict()
+            in_order = [p for group in part.param_groups for p in group["params"]]
+            whole["state"] = {
+                i: {quantity: value.clone() for quantity, value in named[self.names[p]].items()}
+                for i, p in enumerate(in_order)
+                if self.names[p] in named
+            }
+            part.load_state_dict(whole)
