@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,18 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return shell is not None and hasattr(shell, "kernel")
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 8 s, 1 min 20 s, 2 h 5 min."""
+    whole = max(0, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
+    if minutes:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{rest} s"
 
 
 def usable_path(text: str, what: str) -> Path:
@@ -100,6 +113,34 @@ def set_threads(threads: int | None = None) -> int:
         )
     torch.set_num_threads(int(wanted))
     return int(wanted)
+
+
+def threads_asked_for() -> bool:
+    """Whether COURSE_THREADS names a number of threads, so that none needs to be found."""
+    return "COURSE_THREADS" in os.environ
+
+
+def available_threads() -> int:
+    """Processors that this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def probe_threads(measure: Callable[[int], float], available: int) -> int:
+    """The number of threads to use, by the time that measure(threads) takes with them.
+
+    1, 2, 4, … and all that are available are tried, as long as each is at least a tenth faster
+    than the one before: a thread that brings less is better left to others.
+    """
+    threads, shortest = 1, measure(1)
+    while threads < available:
+        more = min(2 * threads, available)
+        time = measure(more)
+        if time > 0.9 * shortest:
+            break
+        threads, shortest = more, time
+    return threads
 
 
 def choose_device(name: str | None = None) -> torch.device:

@@ -18,6 +18,7 @@ from course_lib.runtime import (
     CourseNotice,
     begin_lesson,
     choose_device,
+    duration,
     notice,
     set_threads,
     usable_path,
@@ -29,6 +30,23 @@ def _threads_as_before():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-1, "0 s"),
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (80, "1 min 20 s"),
+        (3599.7, "1 h"),
+        (7500, "2 h 5 min"),
+        (3_600_000, "1,000 h"),
+    ],
+)
+def test_a_time_as_people_say_it(seconds, said):
+    assert duration(seconds) == said
 
 
 # ---- threads
