@@ -14,21 +14,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.model.config import require_whole_heads
-from course_lib.model.positions import AttentionPositions
+from course_lib.model.layers import RMSNorm
+from course_lib.model.positions import AttentionPositions, Places, turn
+
+KERNELS = ("fused", "explicit")
 
 
 def causal_mask(
-    query_positions: Tensor,  # (query,)
-    key_positions: Tensor,  # (key,)
+    query_positions: Tensor,  # (query,) or (batch, query)
+    key_positions: Tensor,  # (key,) or (batch, key)
     window: int | None = None,
-) -> Tensor:  # (query, key), bool
+) -> Tensor:  # (query, key) or (batch, query, key), bool
     """Which keys a query may attend to: those at or before its own position.
 
     With a window, only the last `window` of them, itself included (Beltagy et al. 2020, arXiv
     2004.05150). Positions, not indices, so that it also serves queries that come in pieces.
+    Position −1 is padding: no query may attend to it, and it to nothing.
     """
     distance = query_positions[..., :, None] - key_positions[..., None, :]
-    may_attend = distance >= 0
+    may_attend = (distance >= 0) & (key_positions >= 0)[..., None, :]
     return may_attend if window is None else may_attend & (distance < window)
 
 
@@ -82,6 +86,7 @@ class MultiHeadAttention(nn.Module):
         positions: AttentionPositions | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         self.n_heads = n_heads
@@ -94,27 +99,46 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.value = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.output = nn.Linear(n_heads * self.d_head, d_model, bias=bias)
+        self.query_norm = RMSNorm(self.d_head) if qk_norm else nn.Identity()
+        self.key_norm = RMSNorm(self.d_head) if qk_norm else nn.Identity()
+        self.kernel = "fused"
 
     def forward(
         self,
         x: Tensor,  # (batch, position, d_model)
-        positions: Tensor,  # (position,)
-        may_attend: Tensor | None = None,  # (query, key), bool
+        positions: Tensor | Places,  # (position,) or (batch, position)
+        may_attend: Tensor | None = None,  # (query, key) or (batch, query, key), bool
         *,
+        is_causal: bool = False,
         return_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """What each token gathered, and the weights (batch, head, query, key) if asked for.
 
         Without return_weights PyTorch's fused kernel computes the same output, sooner, without
-        ever holding the weights; the second value is then None. Dropout, in training, acts on
-        the weights after they are returned.
-        """
-        query, key, value = self.project(x, positions)
-        bias = self.positions.score_bias(positions, positions)
-        mixed, weights = self.mix(query, key, value, may_attend, bias, return_weights)
-        return self.output(mixed.transpose(1, 2).flatten(2)), weights
+        ever holding the weights; the second value is then None. (With self.kernel = "explicit" it
+        is not used at all.) Dropout, in training, acts on the weights after they are returned.
 
-    def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        is_causal says that positions are 0, 1, 2 … and each may attend to those before it: in place
+        of may_attend, since the fused kernel then skips the half that no one reads. Places are
+        positions that the caller has prepared once for several layers.
+        """
+        if isinstance(positions, Tensor):
+            positions = self.positions.places(positions, self.d_head)
+        explicit = return_weights or self.kernel == "explicit"
+        if is_causal and (explicit or positions.bias is not None):
+            is_causal, may_attend = False, causal_mask(positions.positions, positions.positions)
+        if may_attend is not None and may_attend.ndim == 3:
+            may_attend = may_attend[:, None]  # the same for each head
+        query, key, value = self.project(x, positions)
+        if explicit:
+            mixed, weights = self.mix(query, key, value, may_attend, positions.bias)
+        else:
+            mixed = self.mix_fused(query, key, value, may_attend, positions.bias, is_causal)
+            weights = None
+        mixed = self.output(mixed.transpose(1, 2).flatten(2))
+        return mixed, weights if return_weights else None
+
+    def project(self, x: Tensor, places: Places) -> tuple[Tensor, Tensor, Tensor]:
         """x (batch, position, d_model) → query, key, value, each (batch, head, position, d_head).
 
         Keys and values have n_kv_heads heads: this is what a cache of the past would keep.
@@ -123,27 +147,43 @@ class MultiHeadAttention(nn.Module):
             linear(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)
             for linear in (self.query, self.key, self.value)
         )
-        return self.positions.rotate(query, positions), self.positions.rotate(key, positions), value
+        query, key = self.query_norm(query), self.key_norm(key)
+        if places.rotation is not None:
+            query, key = turn(query, *places.rotation), turn(key, *places.rotation)
+        return query, key, value
 
     def mix(
         self,
         query: Tensor,  # (batch, head, query, d_head)
         key: Tensor,  # (batch, kv_head, key, d_head)
         value: Tensor,  # (batch, kv_head, key, d_head)
-        may_attend: Tensor | None,
-        bias: Tensor | None,
-        return_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attention of every head: (batch, head, query, d_head), and the weights if asked for."""
-        group = self.n_heads // self.n_kv_heads
-        if group > 1:  # query heads 0, 1, 2, 3 read key heads 0, 0, 1, 1
-            key, value = (heads.repeat_interleave(group, dim=1) for heads in (key, value))
-        dropout = self.dropout if self.training else 0.0
-        if return_weights:
-            weights = attention_weights(query, key, may_attend, bias)
-            return F.dropout(weights, dropout) @ value, weights
+        may_attend: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Attention of every head, (batch, head, query, d_head), and the weights it used."""
+        key, value = self.for_each_query_head(key), self.for_each_query_head(value)
+        weights = attention_weights(query, key, may_attend, bias)
+        return F.dropout(weights, self.dropout, self.training) @ value, weights
+
+    def mix_fused(
+        self,
+        query: Tensor,  # (batch, head, query, d_head)
+        key: Tensor,  # (batch, kv_head, key, d_head)
+        value: Tensor,  # (batch, kv_head, key, d_head)
+        may_attend: Tensor | None = None,
+        bias: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """The same output by PyTorch's fused kernel: (batch, head, query, d_head)."""
+        key, value = self.for_each_query_head(key), self.for_each_query_head(value)
         mask = may_attend
         if bias is not None:
             bias = bias.to(query.dtype)
             mask = bias if may_attend is None else bias.masked_fill(~may_attend, -math.inf)
-        return F.scaled_dot_product_attention(query, key, value, mask, dropout), None
+        dropout = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout, is_causal)
+
+    def for_each_query_head(self, heads: Tensor) -> Tensor:
+        """Keys or values (batch, kv_head, ...) → (batch, head, ...): 0, 0, 1, 1 for 4 over 2."""
+        group = self.n_heads // self.n_kv_heads
+        return heads if group == 1 else heads.repeat_interleave(group, dim=1)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.model.attention import MultiHeadAttention
 from course_lib.model.config import GPTConfig
 from course_lib.model.layers import make_feed_forward, make_norm
-from course_lib.model.positions import attention_positions
+from course_lib.model.positions import Places, attention_positions
 
 
 class PreNormBlock(nn.Module):
@@ -38,14 +38,19 @@ class PreNormBlock(nn.Module):
     def forward(
         self,
         x: Tensor,  # (batch, position, d_model)
-        positions: Tensor,  # (position,)
-        may_attend: Tensor | None = None,  # (query, key), bool
+        positions: Tensor | Places,  # (position,) or (batch, position)
+        may_attend: Tensor | None = None,  # (query, key) or (batch, query, key), bool
         *,
+        is_causal: bool = False,
         return_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The residual stream after the block, and the attention weights if asked for."""
         read, weights = self.attention(
-            self.attention_norm(x), positions, may_attend, return_weights=return_weights
+            self.attention_norm(x),
+            positions,
+            may_attend,
+            is_causal=is_causal,
+            return_weights=return_weights,
         )
         x = x + self.dropout(read)
         x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
@@ -58,13 +63,16 @@ class PostNormBlock(PreNormBlock):
     def forward(
         self,
         x: Tensor,  # (batch, position, d_model)
-        positions: Tensor,  # (position,)
-        may_attend: Tensor | None = None,  # (query, key), bool
+        positions: Tensor | Places,  # (position,) or (batch, position)
+        may_attend: Tensor | None = None,  # (query, key) or (batch, query, key), bool
         *,
+        is_causal: bool = False,
         return_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The residual stream after the block, and the attention weights if asked for."""
-        read, weights = self.attention(x, positions, may_attend, return_weights=return_weights)
+        read, weights = self.attention(
+            x, positions, may_attend, is_causal=is_causal, return_weights=return_weights
+        )
         x = self.attention_norm(x + self.dropout(read))
         x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
         return x, weights
@@ -79,6 +87,7 @@ def make_block(config: GPTConfig) -> PreNormBlock:
         positions=attention_positions(config),
         bias=config.bias,
         dropout=config.dropout,
+        qk_norm=config.qk_norm,
     )
     block = PostNormBlock if config.norm_placement == "post" else PreNormBlock
     return block(

@@ -16,7 +16,8 @@ CHOICES = {
     "norm": ("layer_norm", "rms_norm"),
     "norm_placement": ("pre", "post"),
     "feed_forward": ("relu", "gelu", "relu_squared", "swiglu"),
-    "initialisation": ("gpt2", "xavier"),
+    "initialisation": ("gpt2", "xavier", "zero_output"),
+    "rotary_scaling": ("none", "linear", "ntk", "yarn"),
 }
 
 
@@ -33,6 +34,15 @@ class GPTConfig:
         whose third matrix then leaves the number of parameters as it was (Shazeer 2020).
     positions, norm, norm_placement, feed_forward, initialisation: one of CHOICES.
     rotary_base: the base of the rotary wavelengths (Su et al. 2021, arXiv 2104.09864).
+    rotary_scaling: how rotary positions are stretched for a context rotary_factor times as long as
+        the one trained at. "linear": all pairs turn that much slower (Chen et al. 2023, arXiv
+        2306.15595); "ntk": a larger base slows the slow pairs alone (bloc97 2023); "yarn": pairs
+        that turned less than rotary_ramp[0] times within the trained length are slowed, those above
+        rotary_ramp[1] are not, and scores grow a little (Peng et al. 2023, arXiv 2309.00071).
+    window: tokens that one layer looks back, itself included; None: all (Beltagy et al. 2020, arXiv
+        2004.05150; Jiang et al. 2023, arXiv 2310.06825). n_layers windows are seen in all.
+    qk_norm: RMSNorm on each head's queries and keys before they are turned, so that scores cannot
+        grow without bound in training (Henry et al. 2020, arXiv 2010.04245).
     bias: whether linear layers and layer norms add a learned constant.
     dropout: share of activations set to 0 in training (Srivastava et al. 2014).
     tied_head: the output layer reuses the embedding matrix (Press & Wolf 2017, arXiv 1608.05859).
@@ -51,29 +61,40 @@ class GPTConfig:
     feed_forward: str = "gelu"
     initialisation: str = "gpt2"
     rotary_base: float = 10_000.0
+    rotary_scaling: str = "none"
+    rotary_factor: float = 1.0
+    rotary_ramp: tuple[float, float] = (1.0, 32.0)
+    window: int | None = None
+    qk_norm: bool = False
     bias: bool = True
     dropout: float = 0.0
     tied_head: bool = True
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "context_length", "n_layers", "d_model", "n_heads"):
-            _require_positive(name, getattr(self, name))
-        for name in ("n_kv_heads", "d_ff"):
+            require_positive(name, getattr(self, name))
+        for name in ("n_kv_heads", "d_ff", "window"):
             if getattr(self, name) is not None:
-                _require_positive(name, getattr(self, name))
+                require_positive(name, getattr(self, name))
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise CourseError(
                     f"{name}={getattr(self, name)!r} is not known; use one of: {', '.join(allowed)}"
                 )
-        for name in ("bias", "tied_head"):
+        for name in ("bias", "tied_head", "qk_norm"):
             if not isinstance(getattr(self, name), bool):
                 raise CourseError(f"{name}={getattr(self, name)!r} must be True or False")
         if not (_is_number(self.dropout) and 0 <= self.dropout < 1):
             raise CourseError(f"dropout={self.dropout!r} must be at least 0 and below 1")
         if not (_is_number(self.rotary_base) and 1 < self.rotary_base < float("inf")):
             raise CourseError(f"rotary_base={self.rotary_base!r} must be above 1, e.g. 10000")
+        if self.window is not None and self.window > self.context_length:
+            raise CourseError(
+                f"window={self.window} is more than context_length={self.context_length}, so it "
+                f"hides nothing; use at most {self.context_length}, or None"
+            )
         self._require_heads_that_fit()
+        self._require_a_scaling_that_scales()
 
     def _require_heads_that_fit(self) -> None:
         require_whole_heads(self.d_model, self.n_heads, self.kv_heads)
@@ -87,6 +108,38 @@ class GPTConfig:
             raise CourseError(
                 f"sinusoidal positions need an even d_model, got {self.d_model}; "
                 f"use {self.d_model + self.n_heads} or other positions"
+            )
+
+    def _require_a_scaling_that_scales(self) -> None:
+        scaling, factor, ramp = self.rotary_scaling, self.rotary_factor, self.rotary_ramp
+        if not (_is_number(factor) and 1 <= factor <= self.context_length):
+            raise CourseError(
+                f"rotary_factor={factor!r} must be from 1 to context_length="
+                f"{self.context_length}, which divided by it is the length trained at"
+            )
+        if not (
+            isinstance(ramp, tuple)
+            and len(ramp) == 2
+            and all(_is_number(turns) for turns in ramp)
+            and 0 <= ramp[0] < ramp[1] < float("inf")
+        ):
+            raise CourseError(
+                f"rotary_ramp={ramp!r} must be two rising numbers of turns, e.g. (1.0, 32.0)"
+            )
+        if scaling != "none" and self.positions != "rotary":
+            raise CourseError(
+                f"rotary_scaling={scaling!r} has nothing to scale in positions="
+                f"{self.positions!r}; use positions='rotary', or rotary_scaling='none'"
+            )
+        if scaling == "none" and factor != 1:
+            raise CourseError(
+                f"rotary_factor={factor!r} does nothing with rotary_scaling='none'; use 'linear', "
+                "'ntk' or 'yarn', or leave it at 1"
+            )
+        if scaling == "ntk" and self.d_head == 2:
+            raise CourseError(
+                "rotary_scaling='ntk' slows all pairs but the fastest, and a head of width 2 has "
+                "one pair; use wider heads, or 'linear'"
             )
 
     @property
@@ -123,6 +176,9 @@ class GPTConfig:
             )
         if "vocab_size" not in values:
             raise CourseError("the configuration lacks vocab_size, which has no default")
+        ramp = values.get("rotary_ramp")
+        if isinstance(ramp, list):  # JSON has no tuples
+            values = {**values, "rotary_ramp": tuple(ramp)}
         return cls(**values)
 
 
@@ -142,7 +198,8 @@ def require_whole_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
         )
 
 
-def _require_positive(name: str, value: object) -> None:
+def require_positive(name: str, value: object) -> None:
+    """Refuse what is not a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise CourseError(f"{name}={value!r} must be a whole number of at least 1")
 

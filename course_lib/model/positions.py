@@ -8,6 +8,7 @@ penalised: ALiBi). Lessons 06 and 07 build and compare them.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +27,9 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.d_model = d_model
 
-    def forward(self, positions: Tensor) -> Tensor:
-        """Positions (position,) → vectors (position, d_model), float32."""
-        angles = rotary_angles(positions, self.d_model, base=10_000.0)  # (position, d_model/2)
+    def forward(self, positions: Tensor, last: int | None = None) -> Tensor:
+        """Positions (..., position) → vectors (..., position, d_model), float32. No last one."""
+        angles = rotary_angles(positions, rotary_frequencies(self.d_model))  # (..., d_model/2)
         return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
@@ -39,36 +40,105 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(context_length, d_model)
 
-    def forward(self, positions: Tensor) -> Tensor:
-        """Positions (position,) → vectors (position, d_model)."""
+    def forward(self, positions: Tensor, last: int | None = None) -> Tensor:
+        """Positions (..., position) → vectors (..., position, d_model); −1 reads as 0.
+
+        last: the largest position, where the caller knows it; to look it up makes a GPU wait.
+        Raises CourseError if it lies past the table.
+        """
         limit = self.embedding.num_embeddings
-        if positions.numel() > limit:
+        last = largest_position(positions) if last is None else last
+        if last >= limit:
             raise CourseError(
-                f"{positions.numel()} tokens do not fit into context_length={limit}: learned "
-                f"positions end there; give the last {limit} tokens"
+                f"position {last} lies past context_length={limit}: learned positions end at "
+                f"{limit - 1}; give the last {limit} tokens"
             )
-        return self.embedding(positions)
+        return self.embedding(positions.clamp(min=0))
+
+
+def largest_position(positions: Tensor) -> int:
+    """The largest of positions; CourseError for one below −1, which marks padding."""
+    if positions.numel() == 0:
+        return -1
+    least, largest = (int(value) for value in positions.aminmax())
+    if least < -1:
+        raise CourseError(f"position {least} is below −1; count from 0, and give padding −1")
+    return largest
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the tokens of one pass stand, with what a scheme derives from it once for all layers.
+
+    positions: (position,) or (batch, position); −1 is padding. rotation: cosine and sine, each
+    (position, d_head/2) or (batch, 1, position, d_head/2), float32. bias: (head, query, key) or
+    (batch, head, query, key).
+    """
+
+    positions: Tensor
+    rotation: tuple[Tensor, Tensor] | None = None
+    bias: Tensor | None = None
 
 
 class AttentionPositions(nn.Module):
     """Positions that act inside attention. This one does nothing: the base of the others."""
 
+    def places(self, positions: Tensor, d_head: int) -> Places:
+        """Positions (position,) or (batch, position), ready for attention."""
+        return Places(positions)
+
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
         """Queries or keys (batch, head, position, d_head) with their positions worked in."""
-        return heads
+        rotation = self.places(positions, heads.shape[-1]).rotation
+        return heads if rotation is None else turn(heads, *rotation)
 
     def score_bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """What is added to the scaled scores, (head, query, key), or None."""
+        """What is added to the scaled scores, (..., head, query, key), or None."""
         return None
 
 
-def rotary_angles(positions: Tensor, width: int, base: float) -> Tensor:
-    """position / base^(2i/width) for i = 0 … width/2 − 1: (position, width/2), radians.
+def rotary_frequencies(
+    width: int,
+    base: float = 10_000.0,
+    scaling: str = "none",
+    factor: float = 1.0,
+    trained_length: float = math.inf,
+    ramp: tuple[float, float] = (1.0, 32.0),
+) -> Tensor:  # (width/2,), float32
+    """Radians that pair i = 0 … width/2 − 1 turns with each position: base^(−2i/width), scaled.
+
+    For a context `factor` times the trained one: "linear" divides all by it (Chen et al. 2023,
+    arXiv 2306.15595). "ntk" takes base·factor^(width/(width−2)), so that the fastest pair stays
+    and the slowest is divided by it (bloc97 2023). "yarn" divides pairs that turn less than ramp[0]
+    times in the trained length, keeps those above ramp[1], and blends between (Peng et al. 2023,
+    arXiv 2309.00071, section 3.2; their α and β).
+    """
+    if scaling == "ntk":
+        base = base * factor ** (width / (width - 2))
+    exponents = torch.arange(0, width, 2, dtype=torch.float32) / width
+    frequencies = base**-exponents
+    if scaling == "linear":
+        return frequencies / factor
+    if scaling == "yarn":
+        turns = trained_length * frequencies / (2 * math.pi)
+        kept = ((turns - ramp[0]) / (ramp[1] - ramp[0])).clamp(0, 1)  # the paper's γ
+        return frequencies * (kept + (1 - kept) / factor)
+    return frequencies
+
+
+def rotary_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """position · frequency, (..., position, pair), radians.
 
     Always float32: in bfloat16 position 257 would already be rounded to 256.
     """
-    exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32) / width
-    return positions.float()[..., :, None] * base**-exponents
+    return positions.float()[..., :, None] * frequencies.to(positions.device)
+
+
+def turn(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Heads (..., position, d_head) with each pair (i, i + d_head/2) turned, in their dtype."""
+    cos, sin = cos.to(heads.dtype), sin.to(heads.dtype)
+    first, second = heads.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
 
 
 class RotaryPositions(AttentionPositions):
@@ -78,18 +148,36 @@ class RotaryPositions(AttentionPositions):
     that depends on m − n alone. A pair is dimension i with i + d_head/2, as in GPT-NeoX and in
     Hugging Face's LLaMA; the paper, and Meta's own LLaMA, pair 2i with 2i+1. That is the same up
     to a reordering of dimensions, but weights trained with one layout are wrong in the other.
+
+    The scalings are those of rotary_frequencies. YaRN also multiplies queries and keys by
+    0.1·ln(factor) + 1, since attention over a longer text spreads too thin.
     """
 
-    def __init__(self, base: float = 10_000.0) -> None:
+    def __init__(
+        self,
+        base: float = 10_000.0,
+        scaling: str = "none",
+        factor: float = 1.0,
+        trained_length: float = math.inf,
+        ramp: tuple[float, float] = (1.0, 32.0),
+    ) -> None:
         super().__init__()
         self.base = base
+        self.scaling = scaling
+        self.factor = factor
+        self.trained_length = trained_length
+        self.ramp = ramp
 
-    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """(batch, head, position, d_head) turned, in the same shape and dtype."""
-        angles = rotary_angles(positions, heads.shape[-1], self.base)
-        cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
-        first, second = heads.chunk(2, dim=-1)
-        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    def places(self, positions: Tensor, d_head: int) -> Places:
+        """The positions with the cosines and sines of their angles."""
+        frequencies = rotary_frequencies(
+            d_head, self.base, self.scaling, self.factor, self.trained_length, self.ramp
+        )
+        angles = rotary_angles(positions, frequencies)
+        if positions.ndim == 2:
+            angles = angles[:, None]  # the same for each head
+        size = 0.1 * math.log(self.factor) + 1 if self.scaling == "yarn" else 1.0
+        return Places(positions, rotation=(angles.cos() * size, angles.sin() * size))
 
 
 class ALiBi(AttentionPositions):
@@ -102,11 +190,15 @@ class ALiBi(AttentionPositions):
         super().__init__()
         self.n_heads = n_heads
 
+    def places(self, positions: Tensor, d_head: int) -> Places:
+        """The positions with the bias of each score."""
+        return Places(positions, bias=self.score_bias(positions, positions))
+
     def score_bias(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        """(head, query, key): 0 for the query itself, falling with the distance."""
+        """(..., head, query, key): 0 for the query itself, falling with the distance."""
         slopes = alibi_slopes(self.n_heads).to(query_positions.device)
         distance = (query_positions[..., :, None] - key_positions[..., None, :]).abs()
-        return -slopes[:, None, None] * distance
+        return -slopes[:, None, None] * distance[..., None, :, :]
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
@@ -130,5 +222,11 @@ def embedding_positions(config: GPTConfig) -> nn.Module | None:
 def attention_positions(config: GPTConfig) -> AttentionPositions:
     """What the configuration gives to each attention layer."""
     if config.positions == "rotary":
-        return RotaryPositions(config.rotary_base)
+        return RotaryPositions(
+            config.rotary_base,
+            config.rotary_scaling,
+            config.rotary_factor,
+            config.context_length / config.rotary_factor,
+            config.rotary_ramp,
+        )
     return ALiBi(config.n_heads) if config.positions == "alibi" else AttentionPositions()

@@ -21,12 +21,17 @@ from course_lib.runtime import CourseError
 def configurations(draw, **fixed) -> GPTConfig:
     """Any small GPT: every choice, grouped heads, odd heads, tied or not."""
     choices = {name: draw(st.sampled_from(allowed)) for name, allowed in CHOICES.items()}
+    if choices["positions"] != "rotary":
+        choices["rotary_scaling"] = "none"
     n_kv_heads, group = draw(st.sampled_from([(1, 1), (2, 1), (2, 2), (1, 3), (3, 1)]))
     d_head = draw(st.sampled_from([4, 6, 10]))
     values = {
         **choices,
         "vocab_size": draw(st.sampled_from([11, 29, 65])),
         "context_length": 13,
+        "rotary_factor": 1.0 if choices["rotary_scaling"] == "none" else draw(st.floats(1.0, 13.0)),
+        "window": draw(st.sampled_from([None, 1, 5, 13])),
+        "qk_norm": draw(st.booleans()),
         "n_layers": draw(st.integers(1, 3)),
         "n_heads": n_kv_heads * group,
         "n_kv_heads": n_kv_heads,
@@ -291,7 +296,7 @@ def test_what_is_no_batch_of_tokens_is_refused(tokens, message):
 
 
 def test_learned_positions_end_with_the_context():
-    with pytest.raises(CourseError, match="14 tokens do not fit into context_length=13"):
+    with pytest.raises(CourseError, match="position 13 lies past context_length=13"):
         gpt()(torch.zeros(1, 14, dtype=torch.long))
     for positions in ("none", "sinusoidal", "rotary", "alibi"):
         assert gpt(positions=positions)(torch.zeros(1, 14, dtype=torch.long)).shape[1] == 14

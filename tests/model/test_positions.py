@@ -18,6 +18,7 @@ from course_lib.model.positions import (
     attention_positions,
     embedding_positions,
     rotary_angles,
+    rotary_frequencies,
 )
 from course_lib.runtime import CourseError
 
@@ -58,7 +59,7 @@ def test_learned_positions_are_rows_of_a_table():
 def test_learned_positions_end():
     table = LearnedPositions(7, 3)
     assert table(torch.arange(7)).shape == (7, 3)
-    with pytest.raises(CourseError, match=r"8 tokens .* context_length=7.* last 7 tokens"):
+    with pytest.raises(CourseError, match=r"position 7 .* context_length=7.* end at 6.* last 7"):
         table(torch.arange(8))
 
 
@@ -117,7 +118,7 @@ def test_rotary_keeps_the_length_and_leaves_position_zero():
 
 def test_angles_are_float32_in_a_bfloat16_model():
     assert torch.tensor(257.0).bfloat16() == 256  # the trap
-    assert rotary_angles(torch.tensor([257]), 6, 10_000.0).dtype == torch.float32
+    assert rotary_angles(torch.tensor([257]), rotary_frequencies(6)).dtype == torch.float32
     heads = torch.tensor([1.0, 0.0]).bfloat16().expand(1, 1, 2, 2)
     turned = RotaryPositions().rotate(heads, torch.tensor([256, 257]))[0, 0]
     assert turned.dtype == torch.bfloat16
