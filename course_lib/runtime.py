@@ -127,19 +127,17 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
-def probe_threads(measure: Callable[[int], float], available: int) -> int:
-    """The number of threads to use, by the time that measure(threads) takes with them.
+def probe_threads(faster: Callable[[int, int], bool], available: int) -> int:
+    """The number of threads to use, where faster(more, fewer) tells whether more are worth it.
 
-    1, 2, 4, … and all that are available are tried, as long as each is at least a tenth faster
-    than the one before: a thread that brings less is better left to others.
+    From 1 on they are doubled, up to all that are available, for as long as it is.
     """
-    threads, shortest = 1, measure(1)
+    threads = 1
     while threads < available:
         more = min(2 * threads, available)
-        time = measure(more)
-        if time > 0.9 * shortest:
+        if not faster(more, threads):
             break
-        threads, shortest = more, time
+        threads = more
     return threads
 
 

@@ -7,7 +7,7 @@ The weights stay float32, so that small updates are not rounded away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,14 +19,12 @@ from course_lib.training.optimizer import ModelOptimizer
 from course_lib.training.presets import CHOICES
 
 
-def choose_precision(
-    wanted: str, device: torch.device, probe: Callable[[], str] | None = None
-) -> str:
+def choose_precision(wanted: str, device: torch.device) -> str:
     """ "float32", "bfloat16" or "float16": the wanted one, or for "auto" the best on the device.
 
-    CUDA: bfloat16 from compute capability 8.0 on, float16 before. MPS: float32. CPU: what `probe`
-    finds, since only some processors have instructions for bfloat16; float32 without a probe.
-    Raises CourseError for what the device does not do.
+    CUDA: bfloat16 from compute capability 8.0 on, float16 before. MPS and CPU: float32; only some
+    processors have instructions for bfloat16, and probe.probe measures whether this one gains by
+    them. Raises CourseError for what the device does not do.
     """
     if wanted not in CHOICES["precision"]:
         raise CourseError(
@@ -41,8 +39,6 @@ def choose_precision(
                 f"{capability[0]}.{capability[1]}; use auto, float16 or float32"
             )
         return best if wanted == "auto" else wanted
-    if device.type == "cpu" and wanted == "auto":
-        return "float32" if probe is None else probe()
     if device.type == "mps" and wanted not in ("auto", "float32"):
         raise CourseError(f"precision={wanted!r} is not for {device}; use auto or float32")
     return "float32" if wanted == "auto" else wanted

@@ -156,6 +156,7 @@ QUICK = PLAIN.changed(
         "positions": "rotary",
         "norm": "rms_norm",
         "feed_forward": "relu_squared",
+        "initialisation": "zero_output",
         "bias": False,
         "tied_head": False,
     },
