@@ -37,7 +37,7 @@ def loss_curve(
         ax.plot(*zip(*validation, strict=True), "o-", color="tab:orange", label="validation")
     ax.set_xlabel("step")
     ax.set_ylabel("loss (nats per character)")
-    ax.legend()
+    ax.legend(loc="upper right")  # a loss falls, so there is room
     return ax
 
 
