@@ -16,6 +16,9 @@ from course_lib.runtime import CourseError
 from course_lib.training.muon import Muon
 from course_lib.training.presets import TrainingConfig
 
+# what each remembers of a parameter, in its shape but for the number of steps
+QUANTITIES = {torch.optim.AdamW: ("step", "exp_avg", "exp_avg_sq"), Muon: ("momentum",)}
+
 
 def make_adamw(
     model: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float
@@ -98,29 +101,41 @@ class ModelOptimizer:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Remember what state_dict gave, for a model of the same names and shapes.
+        """Remember what state_dict gave, for a model and a recipe like those it came from.
 
-        Raises CourseError if an entry belongs to no parameter, or has another shape.
+        Raises CourseError, before anything changes, if an entry is missing, unknown or misshapen.
         """
-        named: dict[str, dict[str, Tensor]] = {}
-        for key, value in state.items():
-            name, _, quantity = key.rpartition(".")
-            named.setdefault(name, {})[quantity] = value
-        parameters = {self.names[p]: p for group in self.param_groups for p in group["params"]}
-        for name, quantities in named.items():
-            shape = parameters[name].shape if name in parameters else None
-            for quantity, value in quantities.items():
-                if shape is None or value.shape not in (shape, torch.Size()):
-                    raise CourseError(
-                        f"the optimiser's state {name}.{quantity} of shape {tuple(value.shape)} "
-                        "fits no parameter that is trained; take the state of this very recipe"
-                    )
+        shapes = {key: value.shape for key, value in state.items()}
+        expected = self._shapes() if state else {}
+        if shapes != expected:
+            key = min(set(shapes.items()) ^ set(expected.items()))[0]
+            raise CourseError(
+                f"the optimiser's state has {key} of shape {_shape(shapes, key)}, and the model "
+                f"trained by this recipe {_shape(expected, key)}; resume with the recipe it is from"
+            )
         for part, _ in self.parts:
-            whole = part.state_dict()
-            in_order = [p for group in part.param_groups for p in group["params"]]
-            whole["state"] = {
-                i: {quantity: value.clone() for quantity, value in named[self.names[p]].items()}
-                for i, p in enumerate(in_order)
-                if self.names[p] in named
+            parameters = [p for group in part.param_groups for p in group["params"]]
+            entries = {
+                i: {
+                    quantity: state[f"{self.names[parameter]}.{quantity}"].clone()
+                    for quantity in QUANTITIES[type(part)]
+                }
+                for i, parameter in enumerate(parameters if state else [])
             }
-            part.load_state_dict(whole)
+            part.load_state_dict({**part.state_dict(), "state": entries})
+
+    def _shapes(self) -> dict[str, torch.Size]:
+        """The shape of every entry of the state, once there is one."""
+        return {
+            f"{self.names[parameter]}.{quantity}": torch.Size()
+            if quantity == "step"
+            else parameter.shape
+            for part, _ in self.parts
+            for group in part.param_groups
+            for parameter in group["params"]
+            for quantity in QUANTITIES[type(part)]
+        }
+
+
+def _shape(shapes: Mapping[str, torch.Size], key: str) -> str:
+    return str(tuple(shapes[key])) if key in shapes else "none"
