@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shlex
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import fields
 from typing import NoReturn
 
 from course_lib.runtime import (
@@ -54,43 +56,35 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def train(options: argparse.Namespace) -> int:
-    """Train a GPT by a preset and write the run's folder."""
-    import torch
-
-    from course_lib.data.corpora import load_corpus, require_windows
-    from course_lib.model.config import GPTConfig
-    from course_lib.model.gpt import GPT, count_parameters
-    from course_lib.training.checkpoint import require_free, require_writable, save_run
-    from course_lib.training.presets import get_preset
-    from course_lib.training.trainer import Trainer
+    """Train a GPT by a preset, or go on with a run that was stopped, and write the run's folder."""
+    from course_lib.training.run_folder import RunFolder
+    from course_lib.training.session import Wishes, new_session, resumed_session
 
     out = usable_path(options.out, "--out")
-    require_free(out)
-    preset = get_preset(options.preset)
-    recipe = preset.training.adapted(steps=options.steps, seed=options.seed)
-    threads = set_threads(options.threads)
-    device = choose_device(options.device)
-    corpus = load_corpus(options.corpus, encoding=options.encoding)
-    config = GPTConfig(vocab_size=corpus.tokenizer.vocab_size, **preset.model)
-    require_windows(corpus.train, config.context_length)
-    torch.manual_seed(recipe.seed)
-    model = GPT(config).to(device)
-    require_writable(out, model)
-    with redirect_stdout(_Patient(sys.stdout)), redirect_stderr(_Patient(sys.stderr)):
-        print(
-            f"Training {count_parameters(model):,} parameters on {len(corpus.train):,} characters "
-            f"of {corpus.name}: {recipe.steps:,} × {recipe.batch_size} windows of "
-            f"{config.context_length} characters, on {device}, threads: {threads}."
-        )
-        trainer = Trainer(model, corpus.train, corpus.validation, recipe)
-        code = _train_with_bar(trainer)
-        try:
-            result = trainer.result()
-        except KeyboardInterrupt:
-            result = trainer.result(measure=False)
-        training = {"corpus": corpus.name, "preset": options.preset, **recipe.to_dict()}
-        save_run(out, model, corpus.tokenizer, training, trainer.history, result)
-        print(_summary(result), f"Written to {out}", sep="\n")
+    if options.stop_after is not None and options.stop_after < 1:
+        raise CourseError(f"--stop-after {options.stop_after} must be 1 or above")
+    wishes = Wishes(**{field.name: getattr(options, field.name) for field in fields(Wishes)})
+    with RunFolder(out, resume=options.resume) as folder:
+        saved = folder.saved() if options.resume else None
+        session = resumed_session(folder, saved, wishes) if saved else new_session(folder, wishes)
+        trainer = session.trainer
+        done, steps = len(trainer.history), trainer.config.steps
+        if trainer.finished and folder.finished_at() == steps:
+            print(f"{out} is finished, {done:,} of {steps:,} steps; a larger --steps extends it.")
+            return 0
+        with redirect_stdout(_Patient(sys.stdout)), redirect_stderr(_Patient(sys.stderr)):
+            print(session.describe() + (f" It goes on after step {done:,}." if done else ""))
+            code = _train_with_bar(folder, trainer, options.stop_after)
+            try:
+                result = folder.finish(trainer)
+            except KeyboardInterrupt:
+                result = folder.finish(trainer, measure=False)
+            print(_summary(result), f"Written to {out}", sep="\n")
+            if not trainer.finished:
+                print(
+                    f"{result['steps']:,} of {steps:,} steps are done. To go on: "
+                    f"python -m course_lib train --resume --out {shlex.quote(str(out))}"
+                )
         return code
 
 
@@ -158,21 +152,15 @@ def progress(options: argparse.Namespace) -> int:
     return 0
 
 
-def _train_with_bar(trainer) -> int:
-    """Train, with a bar of loss, tokens/s and time left; 0, or 130 if stopped by Ctrl-C."""
-    from tqdm import tqdm
+def _train_with_bar(folder, trainer, stop_after: int | None) -> int:
+    """Train with a bar of loss, characters/s and time left, saving on the way and at a stop.
 
+    Returns 0, or 130 if stopped by Ctrl-C.
+    """
     steps = trainer.config.steps
     try:
-        with tqdm(total=steps, unit="step", dynamic_ncols=True) as bar:
-            for record in trainer.run():
-                bar.update()
-                rate = record.tokens / max(record.seconds, 1e-9)
-                bar.set_postfix_str(
-                    f"loss {record.train_loss:.3f}, {rate:,.0f} characters/s", refresh=False
-                )
-                if record.val_loss is not None:
-                    bar.write(f"step {record.step:5,d}: validation loss {record.val_loss:.4f}")
+        if stop_after is None or len(trainer.history) < stop_after:
+            _watch(folder.train(trainer), len(trainer.history), steps, stop_after)
     except KeyboardInterrupt:
         if not trainer.history:
             raise
@@ -181,16 +169,55 @@ def _train_with_bar(trainer) -> int:
             "takes some seconds; Ctrl-C once more skips the measuring.",
             file=sys.stderr,
         )
+        folder.save(trainer)
         return 130
+    except Exception:
+        with suppress(CourseError):  # what is wrong with saving may be what stopped us
+            if trainer.history:
+                folder.save(trainer)
+        raise
+    if not trainer.finished:
+        folder.save(trainer)
     return 0
 
 
+def _watch(records, done: int, steps: int, stop_after: int | None) -> None:
+    """Draw the bar, up to a step if one is given."""
+    from tqdm import tqdm
+
+    layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left{postfix}]"
+    with tqdm(total=steps, initial=done, bar_format=layout, dynamic_ncols=True) as bar:
+        for record in records:
+            speed = record.tokens / max(record.seconds, 1e-9)
+            bar.set_postfix_str(
+                f"loss {record.train_loss:.3f}, {speed:,.0f} characters/s", refresh=False
+            )
+            bar.update(record.step - bar.n)
+            if record.val_loss is not None:
+                bar.write(f"step {record.step:5,d}: validation loss {record.val_loss:.4f}")
+            if record.step == stop_after:
+                break
+
+
 def _summary(result: dict) -> str:
-    seconds = f"{result['train_seconds']:.1f} s of training"
-    speed = f"{result['tokens_per_second']:,.0f} characters/s"
+    cost = (
+        f"{result['train_seconds']:.1f} s of training, "
+        f"{result['tokens_per_second']:,.0f} characters/s"
+    )
     if result["val_loss"] is None:
-        return f"No validation loss was measured; {seconds}, {speed}"
-    return f"Validation loss {result['val_loss']:.4f} nats per character; {seconds}, {speed}"
+        lines = [f"No validation loss was measured; {cost}"]
+    else:
+        lines = [f"Validation loss {result['val_loss']:.4f} nats per character; {cost}"]
+    if result["best_step"] not in (None, result["steps"]):
+        lines.append(
+            f"The lowest was {result['best_val_loss']:.4f}, at step {result['best_step']:,}: best/"
+        )
+    if result["test_loss"] is not None:
+        lines.append(
+            f"Test loss {result['test_loss']:.4f}, on text that had no part in any choice "
+            "(so choose nothing by it)"
+        )
+    return "\n".join(lines)
 
 
 class _Patient(io.TextIOBase):
@@ -240,13 +267,15 @@ def _parser() -> argparse.ArgumentParser:
 
     of_train = command(train, "train a character GPT")
     add = of_train.add_argument
-    add("--corpus", required=True, help="shakespeare, tang, or a text file of your own")
-    add("--preset", default="plain", help="the recipe (default: plain)")
+    add("--corpus", help="shakespeare, tang, or a text file of your own")
+    add("--preset", help="the recipe: plain, quick, laptop or gpu (default: plain)")
     add("--out", required=True, metavar="DIR", help="a new folder for the run")
-    add("--steps", type=int, help="length of the run, instead of the preset's")
-    add("--seed", type=int, default=0, help="of weights and data (default: 0)")
-    add("--encoding", default="utf-8", help="of a text file of your own (default: utf-8)")
-    _add_machine_options(of_train)
+    add("--resume", action="store_true", help="go on with the run in DIR, by its own settings")
+    add("--steps", type=int, metavar="N", help="length of the schedule, instead of the preset's")
+    add("--stop-after", type=int, metavar="N", help="stop when N steps of the run are done")
+    add("--seed", type=int, help="of weights and data (default: 0)")
+    add("--encoding", help="of a text file of your own (default: utf-8)")
+    _add_machine_options(of_train, "what a short probe finds fastest")
 
     of_generate = command(generate, "let a trained GPT write")
     add = of_generate.add_argument
@@ -257,7 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--top-k", type=int, metavar="K", help="choose among the K likeliest only")
     add("--top-p", type=float, metavar="P", help="choose among the likeliest that reach P")
     add("--seed", type=int, default=0, help="of the choices (default: 0)")
-    _add_machine_options(of_generate)
+    _add_machine_options(of_generate, "1")
 
     of_attention = command(attention, "draw where each head of a layer reads")
     add = of_attention.add_argument
@@ -270,9 +299,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_machine_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", metavar="D", help="cpu, cuda or mps (default: the best here)")
-    parser.add_argument("--threads", type=int, metavar="N", help="of the processor (default: 1)")
+def _add_machine_options(parser: argparse.ArgumentParser, threads: str) -> None:
+    add = parser.add_argument
+    add("--device", metavar="D", help="cpu, cuda or mps (default: the best here)")
+    add("--threads", type=int, metavar="N", help=f"of the processor (default: {threads})")
 
 
 def _show_notice(message, category, filename, lineno, file=None, line=None) -> None:

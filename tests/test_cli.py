@@ -45,12 +45,13 @@ def run(*arguments, **options):
 
 def test_a_run_leaves_all_its_files(small_run):
     assert sorted(p.name for p in small_run.iterdir()) == [
-        "config.json", "history.csv", "model.safetensors", "result.json",
+        "best", "config.json", "history.csv", "last", "model.safetensors", "result.json",
     ]  # fmt: skip
     result = json.loads((small_run / "result.json").read_text(encoding="utf-8"))
     assert set(result) == {
-        "val_loss", "train_seconds", "tokens_per_second", "parameters", "device", "dtype",
-        "threads", "seed", "steps",
+        "val_loss", "test_loss", "best_step", "best_val_loss", "train_seconds",
+        "tokens_per_second", "parameters", "dtype", "device", "threads", "precision",
+        "attention_kernel", "seed", "steps",
     }  # fmt: skip
     assert (result["steps"], result["device"], result["dtype"]) == (30, "cpu", "float32")
     assert result["tokens_per_second"] == pytest.approx(
@@ -159,7 +160,7 @@ MISTAKES = {
     "run below a file": (["train", "--corpus", "shakespeare", "--out", "README.md/run"], "README.md/run"),
     "seed too large": (["generate", "--checkpoint", CHECKPOINT, "--seed", str(2**64)], f"seed={2**64}"),
     "seed too small": (["generate", "--checkpoint", CHECKPOINT, "--seed", "-1"], "seed=-1"),
-    "abbreviated option": (["train", "--corp", "shakespeare", "--out", "OUT"], "--corpus"),
+    "abbreviated option": (["train", "--corp", "shakespeare", "--out", "OUT"], "--corp "),
     "option for a value": (["generate", "--checkpoint", CHECKPOINT, "--prompt", "--seed"], "--option=VALUE"),
     "temperature inf": (["generate", "--checkpoint", CHECKPOINT, "--temperature", "inf"], "finite"),
 }  # fmt: skip
@@ -191,7 +192,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path, mon
     monkeypatch.setattr("course_lib.training.trainer.Trainer.run", None)  # would be a TypeError
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10}))
     assert main(["train", "--corpus", "shakespeare", "--out", str(tmp_path / "out")]) == 2
-    assert "needs 4 MB" in capsys.readouterr().err
+    assert "needs 27 MB" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -1,0 +1,176 @@
+"""A run from what its user asked for: a new one, or one that goes on from its checkpoint.
+
+A run that goes on takes every setting from its checkpoint. What the user says again has to agree;
+only the number of steps may grow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+import torch
+
+from course_lib.data.corpora import BUILT_IN, Corpus, load_corpus, require_windows
+from course_lib.model.config import GPTConfig
+from course_lib.model.gpt import GPT, count_parameters
+from course_lib.runtime import CourseError, choose_device, notice, set_threads, threads_asked_for
+from course_lib.training.precision import Precision
+from course_lib.training.presets import TrainingConfig, get_preset
+from course_lib.training.probe import probe
+from course_lib.training.run_folder import RunFolder, Saved
+from course_lib.training.schedule import learning_rate
+from course_lib.training.trainer import Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the user asked for; None for what was left open."""
+
+    corpus: str | None = None
+    encoding: str | None = None
+    preset: str | None = None
+    steps: int | None = None
+    seed: int | None = None
+    device: str | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A trainer at its first step to do, the text, and why it computes the way it does."""
+
+    trainer: Trainer
+    corpus: Corpus
+    why: str
+
+    def describe(self) -> str:
+        """What is about to happen, for the user to read."""
+        model, config, state = self.trainer.model, self.trainer.config, self.trainer
+        return (
+            f"Training {count_parameters(model):,} parameters on {len(self.corpus.train):,} "
+            f"characters of {self.corpus.name}: {config.steps:,} × {config.batch_size} windows of "
+            f"{model.config.context_length} characters, on {state.device}, in "
+            f"{state.precision.name}, {model.attention_kernel} attention, threads: "
+            f"{torch.get_num_threads()} ({self.why})."
+        )
+
+
+def new_session(folder: RunFolder, wishes: Wishes) -> Session:
+    """A run from its beginning. CourseError for wishes that cannot be."""
+    if wishes.corpus is None:
+        raise CourseError(f"--corpus is missing: {' or '.join(BUILT_IN)}, or a text file")
+    preset_name = wishes.preset or "plain"
+    preset = get_preset(preset_name)
+    recipe = preset.training.adapted(steps=wishes.steps, seed=wishes.seed)
+    set_threads(wishes.threads)
+    device = choose_device(wishes.device)
+    encoding = wishes.encoding or "utf-8"
+    corpus = load_corpus(wishes.corpus, encoding=encoding)
+    config = GPTConfig(vocab_size=corpus.tokenizer.vocab_size, **preset.model)
+    require_windows(corpus.train, config.context_length)
+    torch.manual_seed(recipe.seed)
+    model = GPT(config).to(device)
+    found = wishes.threads is None and not threads_asked_for()
+    machine = probe(model, recipe, None if found else torch.get_num_threads())
+    set_threads(machine.threads)
+    model.attention_kernel = machine.attention_kernel
+    trainer = Trainer(
+        model,
+        corpus.train,
+        corpus.validation,
+        recipe,
+        test_tokens=corpus.test,
+        precision=Precision(machine.precision, device),
+    )
+    origin = {
+        "corpus": corpus.name if wishes.corpus in BUILT_IN else os.path.abspath(corpus.source),
+        "encoding": encoding,
+        "corpus_checksum": corpus_checksum(corpus),
+        "probe": machine.to_dict(),
+    }
+    training = {"corpus": corpus.name, "preset": preset_name, **recipe.to_dict()}
+    folder.begin(trainer, corpus.tokenizer, training, origin)
+    why = "as asked for"
+    if machine.milliseconds is not None:
+        why = f"probed: {machine.milliseconds:.0f} ms a step"
+    elif found:
+        why = f"the default on {device.type}"
+    return Session(trainer, corpus, why)
+
+
+def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes) -> Session:
+    """The run where it was saved. CourseError, with both values, for a wish that contradicts it."""
+    training, origin = dict(saved.training), saved.origin
+    _require_agreement(wishes, saved)
+    corpus = load_corpus(
+        wishes.corpus or origin["corpus"], encoding=wishes.encoding or origin["encoding"]
+    )
+    if (checksum := corpus_checksum(corpus)) != origin["corpus_checksum"]:
+        raise CourseError(
+            f"{corpus.source} is not the text of the run: its checksum is {checksum[:12]}, and the "
+            f"run's {training['corpus']} has {origin['corpus_checksum'][:12]}; give that one by "
+            "--corpus, or choose another --out for a new run"
+        )
+    names = {name: training.pop(name) for name in ("corpus", "preset")}
+    recipe = TrainingConfig.from_dict(training)
+    longer = _extended(recipe, wishes.steps, len(saved.state["history"]))
+    model = saved.model.to(_device_of(saved, wishes))
+    trainer = Trainer(model, corpus.train, corpus.validation, longer, test_tokens=corpus.test)
+    folder.restore(trainer, saved)
+    folder.begin(trainer, corpus.tokenizer, {**names, **longer.to_dict()}, origin)
+    return Session(trainer, corpus, "as in the checkpoint")
+
+
+def corpus_checksum(corpus: Corpus) -> str:
+    """SHA-256 of a text as it is learned from: its vocabulary and the tokens of its three parts."""
+    digest = hashlib.sha256(corpus.tokenizer.vocabulary.encode("utf-8"))
+    for part in (corpus.train, corpus.validation, corpus.test):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part.numpy().astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _require_agreement(wishes: Wishes, saved: Saved) -> None:
+    machine = saved.state["machine"]
+    device = choose_device(wishes.device) if wishes.device else None
+    pairs = {
+        "preset": (wishes.preset, saved.training["preset"]),
+        "seed": (wishes.seed, saved.training["seed"]),
+        "threads": (wishes.threads, machine["threads"]),
+        "device": (device and device.type, torch.device(machine["device"]).type),
+    }
+    for name, (wanted, stored) in pairs.items():
+        if wanted is not None and wanted != stored:
+            raise CourseError(
+                f"--{name} {wanted} contradicts the run, which has {stored}; leave it out to go on "
+                "with the run, or choose another --out for a new one"
+            )
+
+
+def _device_of(saved: Saved, wishes: Wishes) -> torch.device:
+    stored = saved.state["machine"]["device"]
+    try:
+        return choose_device(wishes.device or stored)
+    except CourseError:  # trained on another machine; the trainer says so
+        return choose_device()
+
+
+def _extended(recipe: TrainingConfig, steps: int | None, done: int) -> TrainingConfig:
+    """The recipe with more steps, if wanted, and a notice of what the rate then does."""
+    if steps is None or steps == recipe.steps:
+        return recipe
+    if steps < recipe.steps:
+        raise CourseError(
+            f"--steps {steps} contradicts the run, whose schedule has {recipe.steps} steps and "
+            f"{done} of them done; a run can be extended and not shortened: use --stop-after"
+        )
+    longer = recipe.adapted(steps=steps)
+    now = f"was {learning_rate(done - 1, recipe):.3g} at step {done:,}" if done else "starts anew"
+    notice(
+        f"the schedule is stretched from {recipe.steps:,} to {steps:,} steps: the learning rate "
+        f"{now}, is {learning_rate(done, longer):.3g} at step {done + 1:,} and falls to "
+        f"{learning_rate(steps - 1, longer):.3g} at step {steps:,}"
+    )
+    return longer
