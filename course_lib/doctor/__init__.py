@@ -18,7 +18,7 @@ CHECKS = (
     ("machine.torch_build", "torch", ("torch",)),
     ("machine.devices", "devices", ("torch",)),
     ("packages.below", "with theirs", ()),
-    ("packages.gpu", "GPU", ("torch",)),
+    ("graphics.gpu", "GPU", ("torch",)),
     ("folders.corpora", "corpora", ()),
     ("folders.checkpoints", "checkpoints", ("torch", "safetensors", "numpy")),
     ("folders.notebooks", "notebooks", ("Python",)),

@@ -6,7 +6,6 @@ arXiv 2001.08361), so the time of a large one follows from that of a smaller.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -61,7 +60,7 @@ def work(preset: Preset) -> float:
 
 
 def step_seconds(preset: Preset, device) -> float:
-    """The median time of a step of training, as far as the time for measuring goes."""
+    """The time of the step that was disturbed least, of those that fit into SECONDS."""
     import torch
 
     from course_lib.model.config import GPTConfig
@@ -80,7 +79,7 @@ def step_seconds(preset: Preset, device) -> float:
         begun = time.perf_counter()
         trainer.step(rate)
         times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+    return min(times)
 
 
 def advice(times: Mapping[str, float], device: str) -> tuple[Finding, ...]:
