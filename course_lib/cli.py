@@ -1,4 +1,4 @@
-"""python -m course_lib train | generate | attention | progress.
+"""python -m course_lib train | generate | attention | doctor | progress.
 
 A user's mistake ends with exit code 2 and one line that says what was given, what is allowed and
 what to do. torch is imported only by the commands that compute.
@@ -142,6 +142,13 @@ def attention(options: argparse.Namespace) -> int:
         ) from None
     print(f"{len(weights)} heads of layer {options.layer}, {len(tokens)} characters: {out}")
     return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Print what this machine has, which preset suits it, and what is to be mended, and how."""
+    from course_lib.doctor import print_report
+
+    return print_report()
 
 
 def progress(options: argparse.Namespace) -> int:
@@ -295,6 +302,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--layer", type=int, default=0, metavar="L", help="counted from 0 (default: 0)")
     add("--out", required=True, metavar="FILE.png", help="the picture")
 
+    command(doctor, "what this machine has, which preset suits it, what is to be mended")
     command(progress, "show which exercises you have passed")
     return parser
 

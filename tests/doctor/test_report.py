@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from course_lib import doctor
+from course_lib.cli import main
 from course_lib.doctor.findings import Finding
 from course_lib.runtime import PROJECT_FOLDER
 
@@ -39,7 +40,7 @@ def test_it_looks_at_all_that_was_promised(here):
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("note", 0), ("skipped", 0), ("mend", 1)])
 def test_the_exit_code(monkeypatch, capsys, state, code):
     monkeypatch.setattr(doctor, "report", lambda: (Finding(state, "disk", "text"),))
-    assert doctor.print_report() == code
+    assert main(["doctor"]) == code
     assert "disk  text" in capsys.readouterr().out
 
 
@@ -47,8 +48,8 @@ BREAK = """
 import sys
 sys.modules["torch"] = sys.modules["matplotlib"] = None     # hides them
 sys.path.insert(0, sys.argv[1])
-from course_lib import doctor
-sys.exit(doctor.print_report())
+from course_lib.cli import main
+sys.exit(main(["doctor"]))
 """
 
 
