@@ -16,11 +16,14 @@ from course_lib.runtime import (
     PROJECT_FOLDER,
     CourseError,
     CourseNotice,
+    available_threads,
     begin_lesson,
     choose_device,
     duration,
     notice,
+    probe_threads,
     set_threads,
+    threads_asked_for,
     usable_path,
 )
 
@@ -71,6 +74,47 @@ def test_other_numbers_of_threads_are_refused(monkeypatch, wanted):
     monkeypatch.setenv("COURSE_THREADS", str(wanted))
     with pytest.raises(CourseError, match=message):
         set_threads()
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "available", "chosen", "raced"),
+    [
+        ({1: 10, 2: 5}, 1, 1, []),
+        ({1: 10, 2: 6}, 2, 2, [(2, 1)]),
+        ({1: 10, 2: 80}, 2, 1, [(2, 1)]),
+        ({1: 10, 2: 10}, 8, 1, [(2, 1)]),
+        ({1: 10, 2: 6, 4: 4, 8: 3}, 8, 8, [(2, 1), (4, 2), (8, 4)]),
+        ({1: 10, 2: 6, 4: 7, 8: 3}, 8, 2, [(2, 1), (4, 2)]),
+        ({1: 10, 2: 6, 4: 4, 6: 3}, 6, 6, [(2, 1), (4, 2), (6, 4)]),
+        ({1: 10, 2: 6, 3: 7}, 3, 2, [(2, 1), (3, 2)]),
+    ],
+)
+def test_threads_are_doubled_while_it_helps(milliseconds, available, chosen, raced):
+    races = []
+
+    def faster(more: int, fewer: int) -> bool:
+        races.append((more, fewer))
+        return milliseconds[more] < milliseconds[fewer]
+
+    assert probe_threads(faster, available) == chosen
+    assert races == raced
+
+
+def test_threads_that_the_user_names_are_not_looked_for(monkeypatch):
+    monkeypatch.setenv("COURSE_THREADS", "2")
+    assert threads_asked_for()
+    monkeypatch.delenv("COURSE_THREADS")
+    assert not threads_asked_for()
+
+
+def test_available_are_the_processors_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 5, 6}, raising=False)
+    assert available_threads() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert available_threads() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert available_threads() == 1
 
 
 # ---- device

@@ -20,14 +20,6 @@ from course_lib.training.presets import TrainingConfig
 QUANTITIES = {torch.optim.AdamW: ("step", "exp_avg", "exp_avg_sq"), Muon: ("momentum",)}
 
 
-def make_adamw(
-    model: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float
-) -> torch.optim.AdamW:
-    """torch's AdamW over the model's parameter groups."""
-    groups = parameter_groups([p for p in model.parameters() if p.requires_grad], weight_decay)
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
-
-
 def parameter_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict]:
     """Matrices are decayed; biases and norm weights, which only shift and scale, are not."""
     return [

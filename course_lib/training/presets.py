@@ -119,6 +119,8 @@ class TrainingConfig:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainingConfig:
         """The recipe from to_dict's values; missing ones are the default, unknown are refused."""
+        if not isinstance(values, dict):
+            raise CourseError(f"{values!r} are not the fields of a recipe; give a dict")
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise CourseError(

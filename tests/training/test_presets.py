@@ -1,10 +1,14 @@
 """Recipes: what is in them, how they are adapted, what they refuse."""
 
+import dataclasses
+import json
 import math
 
 import pytest
+import torch
 
 from course_lib.model.config import GPTConfig
+from course_lib.model.gpt import GPT, count_parameters
 from course_lib.runtime import CourseError
 from course_lib.training.presets import PRESETS, TrainingConfig, get_preset
 
@@ -25,11 +29,50 @@ def test_plain_is_the_yardstick():
     assert (training.learning_rate, training.minimum_rate) == (1e-3, 1e-4)
     assert (training.beta1, training.beta2) == (0.9, 0.99)
     assert (training.weight_decay, training.gradient_clip) == (0.1, 1.0)
+    assert (training.optimizer, training.schedule) == ("adamw", "cosine")
+    assert (training.precision, training.fused_adamw, training.compile) == ("float32", False, False)
+    assert training == TrainingConfig()
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_each_preset_builds(name):
     GPTConfig(vocab_size=65, **PRESETS[name].model)
+    json.dumps(dict(PRESETS[name].model), allow_nan=False)
+
+
+def test_the_gpu_preset_has_about_ten_million_parameters():
+    with torch.device("meta"):
+        model = GPT(GPTConfig(vocab_size=65, **PRESETS["gpu"].model))
+    assert 10_000_000 < count_parameters(model) < 11_000_000
+
+
+def test_a_changed_preset_differs_where_it_says():
+    plain = get_preset("plain")
+    changed = plain.changed(model={"n_layers": 3}, training={"optimizer": "muon"})
+    assert changed.model == {**plain.model, "n_layers": 3}
+    assert changed.training == TrainingConfig(optimizer="muon")
+    assert plain.model["n_layers"] == 4
+    with pytest.raises(TypeError):
+        changed.model["n_layers"] = 5
+    with pytest.raises(CourseError, match="optimizer='sgd' is not known"):
+        plain.changed(model={}, training={"optimizer": "sgd"})
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_recipe_comes_back_from_json(name):
+    recipe = PRESETS[name].training
+    text = json.dumps(recipe.to_dict(), allow_nan=False)
+    assert TrainingConfig.from_dict(json.loads(text)) == recipe
+
+
+def test_a_recipe_from_before_a_field_has_its_default():
+    assert TrainingConfig.from_dict({"steps": 300, "gradient_clip": 2.0}) == TrainingConfig(
+        steps=300, gradient_clip=2.0
+    )
+    with pytest.raises(CourseError, match=r"unknown fields: rate; known are: batch_size, beta1"):
+        TrainingConfig.from_dict({"rate": 1.0})
+    with pytest.raises(CourseError, match="are not the fields of a recipe"):
+        TrainingConfig.from_dict([])
 
 
 @pytest.mark.parametrize(
@@ -45,6 +88,8 @@ def test_adapting_changes_what_was_asked_for_only():
     assert recipe.adapted() == recipe
     assert recipe.adapted(seed=4) == TrainingConfig(batch_size=5, seed=4)
     assert recipe.adapted(steps=2_000) == recipe
+    quick = get_preset("quick").training
+    assert quick.adapted(steps=50) == dataclasses.replace(quick, steps=50)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +114,20 @@ def test_adapting_changes_what_was_asked_for_only():
         ({"weight_decay": math.nan}, "weight_decay=nan must be 0 or above"),
         ({"gradient_clip": 0.0}, "gradient_clip=0.0 must be above 0; float('inf') clips nothing"),
         ({"gradient_clip": -1.0}, "gradient_clip=-1.0 must be above 0"),
+        ({"gradient_clip": math.nan}, "gradient_clip=nan must be above 0"),
+        ({"schedule": "step"}, "schedule='step' is not known; use one of: cosine, linear"),
+        ({"optimizer": "sgd"}, "optimizer='sgd' is not known; use one of: adamw, muon"),
+        (
+            {"precision": "float8"},
+            "precision='float8' is not known; use one of: float32, bfloat16, float16, auto",
+        ),
+        ({"decay_share": 0}, "decay_share=0 must be above 0 and at most 1"),
+        ({"decay_share": 1.5}, "decay_share=1.5 must be above 0 and at most 1"),
+        ({"muon_rate": 0.0}, "muon_rate=0.0 must be above 0 and finite"),
+        ({"muon_rate": math.inf}, "muon_rate=inf must be above 0 and finite"),
+        ({"muon_momentum": 1.0}, "muon_momentum=1.0 must be at least 0 and below 1"),
+        ({"fused_adamw": 1}, "fused_adamw=1 must be True or False"),
+        ({"compile": "yes"}, "compile='yes' must be True or False"),
     ],
 )
 def test_refusals(values, message):

@@ -1,4 +1,4 @@
-"""The learning rate's schedule against its formula, its edges, and what it refuses."""
+"""The learning rate's schedules against their formulas, their edges, and what they refuse."""
 
 import itertools
 import math
@@ -8,17 +8,49 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.runtime import CourseError
-from course_lib.training.schedule import warmup_cosine
+from course_lib.training.presets import TrainingConfig
+from course_lib.training.schedule import learning_rate, warmup_cosine, warmup_linear
 
 
-def rates(steps: int, warmup: int, peak: float = 3.0, minimum: float = 0.5) -> list[float]:
-    return [
-        warmup_cosine(step, steps=steps, warmup=warmup, peak=peak, minimum=minimum)
-        for step in range(steps)
-    ]
+def rate(schedule: str, step: int, decay_share: float = 0.6, **values) -> float:
+    if schedule == "linear":
+        return warmup_linear(step, decay_share=decay_share, **values)
+    return warmup_cosine(step, **values)
 
 
-def test_the_schedule_written_out():
+def rates(
+    steps: int, warmup: int, peak: float = 3.0, minimum: float = 0.5, schedule="cosine", share=0.6
+) -> list[float]:
+    values = {"steps": steps, "warmup": warmup, "peak": peak, "minimum": minimum}
+    return [rate(schedule, step, decay_share=share, **values) for step in range(steps)]
+
+
+def test_the_linear_schedule_written_out():
+    expected = [1.0, 2.0, 3.0, 3.0, 3.0, 2.5 * 3 / 4 + 0.5, 2.5 * 2 / 4 + 0.5, 2.5 / 4 + 0.5, 0.5]
+    assert rates(steps=9, warmup=2, schedule="linear", share=4 / 9) == pytest.approx(expected)
+
+
+def test_the_whole_run_may_fall():
+    expected = [0.5 + 2.5 * left / 5 for left in (5, 4, 3, 2, 1, 0)]
+    assert rates(steps=6, warmup=0, schedule="linear", share=1.0) == pytest.approx(expected)
+
+
+def test_a_fall_begins_no_sooner_than_the_warm_up_ends():
+    expected = [0.75, 1.5, 2.25, 3.0, 0.5 + 2.5 / 2, 0.5]
+    assert rates(steps=6, warmup=3, schedule="linear", share=1.0) == pytest.approx(expected)
+
+
+def test_the_recipe_names_its_schedule():
+    values = {"steps": 30, "learning_rate": 3.0, "minimum_rate": 0.5, "warmup_steps": 4}
+    cosine = TrainingConfig(**values)
+    linear = TrainingConfig(**values, schedule="linear", decay_share=0.3)
+    assert [learning_rate(step, cosine) for step in range(30)] == rates(30, 4)
+    assert [learning_rate(step, linear) for step in range(30)] == rates(
+        30, 4, schedule="linear", share=0.3
+    )
+
+
+def test_the_cosine_written_out():
     expected = [
         3.0 * 1 / 3,  # the warm-up rises by thirds
         3.0 * 2 / 3,
@@ -41,8 +73,9 @@ def test_the_schedule_written_out():
         (1, 0, 0.5, 0.5),  # first, peak and last in one: the minimum
     ],
 )
-def test_edges(steps, warmup, first, last):
-    all_rates = rates(steps, warmup)
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_edges(schedule, steps, warmup, first, last):
+    all_rates = rates(steps, warmup, schedule=schedule)
     assert all_rates[0] == pytest.approx(first)
     assert all_rates[-1] == pytest.approx(last)
 
@@ -54,7 +87,9 @@ def test_laws(data):
     warmup = data.draw(st.integers(0, steps - 1))
     peak = data.draw(st.floats(1e-6, 1.0))
     minimum = peak * data.draw(st.floats(1e-3, 1.0))
-    all_rates = rates(steps, warmup, peak, minimum)
+    schedule = data.draw(st.sampled_from(["cosine", "linear"]))
+    share = data.draw(st.floats(1e-6, 1.0))
+    all_rates = rates(steps, warmup, peak, minimum, schedule, share)
     assert all_rates[0] > 0
     assert all_rates[-1] == pytest.approx(minimum)
     assert all(rate <= peak * (1 + 1e-9) for rate in all_rates)
@@ -65,8 +100,9 @@ def test_laws(data):
         assert all_rates[warmup] == pytest.approx(peak)
 
 
-def test_a_minimum_of_zero_is_reached():
-    all_rates = rates(steps=5, warmup=1, minimum=0.0)
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_minimum_of_zero_is_reached(schedule):
+    all_rates = rates(steps=5, warmup=1, minimum=0.0, schedule=schedule)
     assert all_rates[0] > 0
     assert all_rates[-1] == pytest.approx(0.0, abs=1e-12)
 
@@ -87,8 +123,15 @@ def test_a_minimum_of_zero_is_reached():
         ({"step": -1}, "there is no step -1"),
     ],
 )
-def test_the_impossible_is_refused(values, message):
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_the_impossible_is_refused(schedule, values, message):
     values = {"step": 3, "steps": 10, "warmup": 2, "peak": 3.0, "minimum": 0.5} | values
     with pytest.raises(CourseError) as refusal:
-        warmup_cosine(values.pop("step"), **values)
+        rate(schedule, **values)
     assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.1, math.nan, math.inf])
+def test_other_shares_are_refused(share):
+    with pytest.raises(CourseError, match=f"decay_share={share} must be above 0 and at most 1"):
+        rates(steps=10, warmup=2, schedule="linear", share=share)
