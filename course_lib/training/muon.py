@@ -64,16 +64,23 @@ class Muon(torch.optim.Optimizer):
     lr: how far a direction moves; times √(rows/columns) for a tall matrix, so that its larger
         output changes as much (the original rule; Liu et al. have another). momentum: share of the
         old in the running mean of gradients, which then looks one step ahead (Nesterov).
-    weight_decay: apart from the gradient, as in AdamW.
+    weight_decay: apart from the gradient, as in AdamW. dtype: of orthogonalise, which is not
+        particular; momentum and weights keep theirs.
 
     torch.optim.Muon does the same, one matrix after the other and always in bfloat16: with the
     matrices of the preset `quick`, on a CPU without bfloat16 instructions, it takes five times as
-    long. Here a CPU computes in float32, and CUDA in bfloat16.
+    long.
     """
 
     def __init__(
-        self, params: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float = 0.0
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float,
+        momentum: float,
+        weight_decay: float = 0.0,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
+        self.dtype = dtype
         shapes: dict[tuple[int, ...], list[nn.Parameter]] = {}
         for parameter in params:
             shapes.setdefault(tuple(parameter.shape), []).append(parameter)
@@ -88,7 +95,7 @@ class Muon(torch.optim.Optimizer):
             if not matrices:
                 continue
             ahead = self._momentum_ahead(matrices, group["momentum"])
-            updates = orthogonalise(ahead).to(matrices[0].dtype)
+            updates = orthogonalise(ahead.to(self.dtype)).to(ahead.dtype)
             rows, columns = matrices[0].shape
             if group["weight_decay"]:
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
@@ -103,5 +110,4 @@ class Muon(torch.optim.Optimizer):
         means = [self.state[p]["momentum"] for p in matrices]
         gradients = [p.grad for p in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
-        ahead = torch.stack(torch._foreach_lerp(gradients, means, momentum))
-        return ahead.bfloat16() if ahead.is_cuda else ahead
+        return torch.stack(torch._foreach_lerp(gradients, means, momentum))

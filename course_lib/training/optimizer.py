@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError
 from course_lib.training.muon import Muon
+from course_lib.training.precision import choose_precision
 from course_lib.training.presets import TrainingConfig
 
 # what each remembers of a parameter, in its shape but for the number of steps
@@ -44,7 +45,15 @@ def make_optimizer(model: GPT, config: TrainingConfig) -> ModelOptimizer:
     )
     parts = [(adamw, 1.0)]
     if matrices:
-        muon = Muon(matrices, config.muon_rate, config.muon_momentum, config.weight_decay)
+        # rounding to bfloat16 is far less than what the rounds leave off, and GPUs like it
+        halves = choose_precision("auto", matrices[0].device) == "bfloat16"
+        muon = Muon(
+            matrices,
+            config.muon_rate,
+            config.muon_momentum,
+            config.weight_decay,
+            dtype=torch.bfloat16 if halves else torch.float32,
+        )
         parts.append((muon, config.muon_rate / config.learning_rate))
     return ModelOptimizer(model, parts)
 

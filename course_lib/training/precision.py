@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.runtime import CourseError
-from course_lib.training.optimizer import ModelOptimizer
 from course_lib.training.presets import CHOICES
+
+if TYPE_CHECKING:
+    from course_lib.training.optimizer import ModelOptimizer
 
 
 def choose_precision(wanted: str, device: torch.device) -> str:

@@ -141,3 +141,14 @@ def test_a_matrix_without_a_gradient_stays_and_is_not_remembered():
     optimizer.step()
     assert torch.equal(left.detach(), before)
     assert set(optimizer.state) == {moved}
+
+
+def test_the_rounds_may_be_in_bfloat16_and_the_rest_is_not():
+    weights = [nn.Parameter(random(5, 7)) for _ in range(2)]
+    for weight, dtype in zip(weights, (torch.float32, torch.bfloat16), strict=True):
+        optimizer = Muon([weight], lr=0.1, momentum=0.9, dtype=dtype)
+        weight.grad = random(5, 7, seed=1)
+        optimizer.step()
+        assert weight.dtype == optimizer.state[weight]["momentum"].dtype == torch.float32
+    assert not torch.equal(*weights)
+    torch.testing.assert_close(*weights, atol=0.01, rtol=0)

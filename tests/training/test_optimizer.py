@@ -7,6 +7,7 @@ from torch import nn
 from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError
+from course_lib.training import optimizer as module
 from course_lib.training.muon import Muon
 from course_lib.training.optimizer import ModelOptimizer, make_optimizer
 from course_lib.training.presets import TrainingConfig
@@ -90,6 +91,20 @@ def test_muon_has_the_matrices_of_blocks_and_nothing_else(model_values):
     (by_muon,) = [part for part, _ in optimizer.parts if isinstance(part, Muon)]
     matrices = {module.weight for module in model.blocks.modules() if isinstance(module, nn.Linear)}
     assert {p for group in by_muon.param_groups for p in group["params"]} == matrices
+
+
+@pytest.mark.parametrize(
+    ("best", "dtype"),
+    [
+        ("bfloat16", torch.bfloat16),
+        ("float16", torch.float32),
+        ("float32", torch.float32),
+    ],
+)
+def test_muon_computes_in_bfloat16_where_the_device_does(monkeypatch, best, dtype):
+    monkeypatch.setattr(module, "choose_precision", lambda wanted, device: best)
+    optimizer = make_optimizer(small_gpt(), TrainingConfig(optimizer="muon"))
+    assert optimizer.parts[1][0].dtype == dtype
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
