@@ -65,9 +65,7 @@ class GPT(nn.Module):
         CourseError for tokens, positions or a window that cannot be.
         """
         _require_tokens(tokens)
-        if window is not None:
-            require_positive("window", window)
-        window = min((w for w in (window, self.config.window) if w is not None), default=None)
+        window = _narrower(window, self.config.window)
         length = tokens.shape[1]
         is_causal = positions is None and (window is None or window >= length)
         if positions is None:
@@ -110,6 +108,13 @@ class GPT(nn.Module):
             )
         for block in self.blocks:
             block.attention.kernel = kernel
+
+
+def _narrower(window: int | None, configured: int | None) -> int | None:
+    if window is None:
+        return configured
+    require_positive("window", window)
+    return window if configured is None else min(window, configured)
 
 
 def _require_tokens(tokens: Tensor) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from course_lib.model.config import GPTConfig
 
@@ -41,12 +42,55 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., d_model) → (..., d_model)."""
+        if x.device.type == "cpu" and x.dtype.itemsize >= 4:
+            return _RMSNormOnCPU.apply(x, self.weight, self.epsilon)
         return F.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
+
+
+class _RMSNormOnCPU(torch.autograd.Function):
+    """F.rms_norm in half the passes over memory: on a CPU PyTorch has no kernel of its own for it.
+
+    With u = x / size and G = weight · gradient, the gradient of x is (G − u · mean(G · u)) / size:
+    what would only make x longer has no effect, and is taken out.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        inverse_size = (length.square() / x.shape[-1] + epsilon).rsqrt()
+        unit = x * inverse_size
+        ctx.save_for_backward(unit, weight, inverse_size)
+        return unit * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        unit, weight, inverse_size = ctx.saved_tensors
+        weight_gradient = (gradient * unit).flatten(0, -2).sum(dim=0)
+        gradient = gradient * weight
+        lengthening = (gradient * unit).mean(dim=-1, keepdim=True)
+        return (gradient - unit * lengthening) * inverse_size, weight_gradient, None
+
+
+class _ReLUSquared(torch.autograd.Function):
+    """max(x, 0)², whose gradient 2·max(x, 0) is at hand: fewer passes over the widest tensor."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        positive = F.relu(x)
+        ctx.save_for_backward(positive)
+        return positive * positive
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        (positive,) = ctx.saved_tensors
+        return (gradient * positive).mul_(2)
 
 
 def relu_squared(x: Tensor) -> Tensor:
     """max(x, 0)² (So et al. 2021, arXiv 2109.08668)."""
-    return F.relu(x).square()
+    return _ReLUSquared.apply(x)
 
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "relu_squared": relu_squared}

@@ -135,10 +135,15 @@ def rotary_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
 
 
 def turn(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Heads (..., position, d_head) with each pair (i, i + d_head/2) turned, in their dtype."""
-    cos, sin = cos.to(heads.dtype), sin.to(heads.dtype)
-    first, second = heads.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    """Heads (..., position, d_head) with each pair (i, i + d_head/2) turned, in their dtype.
+
+    A pair (a, b) becomes (a·cos − b·sin, b·cos + a·sin): the heads times the cosine, and with the
+    halves exchanged times ∓ the sine, which takes fewer passes than four products of halves.
+    """
+    cos = torch.cat([cos, cos], dim=-1).to(heads.dtype)
+    sin = torch.cat([-sin, sin], dim=-1).to(heads.dtype)
+    exchanged = heads.roll(heads.shape[-1] // 2, dims=-1)
+    return torch.addcmul(heads * cos, exchanged, sin)
 
 
 class RotaryPositions(AttentionPositions):

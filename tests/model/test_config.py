@@ -8,6 +8,10 @@ import pytest
 from course_lib.model.config import CHOICES, GPTConfig
 from course_lib.runtime import CourseError
 
+ROTARY = {"positions": "rotary"}
+LINEAR = {**ROTARY, "rotary_scaling": "linear", "rotary_factor": 2}
+YARN = {**LINEAR, "rotary_scaling": "yarn"}
+
 
 def test_defaults_fill_in():
     config = GPTConfig(vocab_size=65, d_model=48, n_heads=6)
@@ -21,6 +25,22 @@ def test_defaults_fill_in():
 def test_a_configuration_survives_json():
     config = GPTConfig(vocab_size=67, n_kv_heads=2, positions="rotary", dropout=0.1, bias=False)
     assert GPTConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    config = GPTConfig(
+        vocab_size=67,
+        positions="rotary",
+        rotary_scaling="yarn",
+        rotary_factor=4.0,
+        rotary_ramp=(1.0, 4.0),
+        window=32,
+        qk_norm=True,
+        initialisation="zero_output",
+    )
+    assert GPTConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_a_configuration_from_before_a_field_existed_means_its_default():
+    older = {"vocab_size": 67, "positions": "rotary"}
+    assert GPTConfig.from_dict(older) == GPTConfig(vocab_size=67, positions="rotary")
 
 
 def test_a_configuration_is_frozen():
@@ -58,6 +78,26 @@ def test_a_configuration_is_frozen():
         ({"dropout": float("nan")}, "dropout=nan must be"),
         ({"rotary_base": float("inf")}, "rotary_base=inf must be"),
         ({"bias": 1}, "bias=1 must be True or False"),
+        ({"qk_norm": None}, "qk_norm=None must be True or False"),
+        ({"window": 0}, "window=0 must be a whole number of at least 1"),
+        ({"window": 65}, "window=65 is more than context_length=64, so it hides nothing; use at"),
+        ({"initialisation": "zero"}, "initialisation='zero' is not known; use one of: gpt2, xav"),
+        ({"rotary_scaling": "yarn"}, "nothing to scale in positions='learned'; use positions='ro"),
+        ({**ROTARY, "rotary_scaling": "pi"}, "rotary_scaling='pi' is not known; use one of: none"),
+        ({**ROTARY, "rotary_factor": 2}, "rotary_factor=2 does nothing with rotary_scaling='none'"),
+        ({**LINEAR, "rotary_factor": 0.5}, "rotary_factor=0.5 must be from 1 to context_length=64"),
+        ({**LINEAR, "rotary_factor": 65}, "rotary_factor=65 must be from 1 to context_length=64"),
+        ({**LINEAR, "rotary_factor": float("nan")}, "rotary_factor=nan must be from 1"),
+        ({**LINEAR, "rotary_factor": "4"}, "rotary_factor='4' must be from 1"),
+        ({**YARN, "rotary_ramp": (4, 1)}, "rotary_ramp=(4, 1) must be two rising numbers of turns"),
+        ({**YARN, "rotary_ramp": (1, 1)}, "rotary_ramp=(1, 1) must be two rising numbers"),
+        ({**YARN, "rotary_ramp": (1.0,)}, "rotary_ramp=(1.0,) must be two rising numbers"),
+        ({**YARN, "rotary_ramp": 3}, "rotary_ramp=3 must be two rising numbers"),
+        ({**YARN, "rotary_ramp": (1, float("inf"))}, "rotary_ramp=(1, inf) must be two rising"),
+        (
+            {**ROTARY, "rotary_scaling": "ntk", "d_model": 8},
+            "a head of width 2 has one pair; use wider heads, or 'linear'",
+        ),
         ({"tied_head": "no"}, "tied_head='no' must be True or False"),
     ],
 )
@@ -77,6 +117,8 @@ def test_an_odd_head_size_is_fine_but_for_rotary(positions):
     [
         ({"vocab_size": 65, "width": 3}, "unknown fields: width; known are: bias"),
         ({"d_model": 8}, "lacks vocab_size"),
+        ({"vocab_size": 65, "rotary_ramp": 3}, "rotary_ramp=3 must be two rising numbers"),
+        ({"vocab_size": 65, "rotary_ramp": [2, 1]}, "must be two rising numbers"),
         (None, "not the fields of a configuration"),
         ([1, 2], "not the fields of a configuration"),
     ],
@@ -92,5 +134,8 @@ def test_the_remedies_work():
         {"d_model": 56, "n_heads": 8},
         {"d_model": 528, "n_heads": 8, "positions": "rotary"},
         {"d_model": 20, "n_heads": 5, "positions": "sinusoidal"},
+        {"window": 64},
+        {**YARN, "rotary_factor": 64, "rotary_ramp": (1.0, 32.0)},
+        {**LINEAR, "d_model": 8},
     ):
         GPTConfig(vocab_size=65, **values)

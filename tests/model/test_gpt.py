@@ -1,5 +1,6 @@
 """The whole model: its size, its first loss, its causality, over many configurations."""
 
+import dataclasses
 import itertools
 import math
 
@@ -8,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
-from course_lib.model.attention import MultiHeadAttention, causal_mask
+from course_lib.model.attention import KERNELS, MultiHeadAttention, causal_mask
 from course_lib.model.config import CHOICES, GPTConfig
 from course_lib.model.gpt import GPT, count_parameters
 from course_lib.model.layers import FeedForward, SwiGLU
@@ -19,27 +20,46 @@ from course_lib.runtime import CourseError
 
 @st.composite
 def configurations(draw, **fixed) -> GPTConfig:
-    """Any small GPT: every choice, grouped heads, odd heads, tied or not."""
+    """Any small GPT: every field, grouped heads, odd heads where they are allowed."""
     choices = {name: draw(st.sampled_from(allowed)) for name, allowed in CHOICES.items()}
+    factor = 1.0
     if choices["positions"] != "rotary":
         choices["rotary_scaling"] = "none"
+    elif choices["rotary_scaling"] != "none":
+        factor = draw(st.floats(1.0, 13.0))
     n_kv_heads, group = draw(st.sampled_from([(1, 1), (2, 1), (2, 2), (1, 3), (3, 1)]))
-    d_head = draw(st.sampled_from([4, 6, 10]))
+    even = choices["positions"] in ("rotary", "sinusoidal")
+    d_head = draw(st.sampled_from([4, 6, 10] if even else [4, 5, 7, 10]))
     values = {
         **choices,
         "vocab_size": draw(st.sampled_from([11, 29, 65])),
         "context_length": 13,
-        "rotary_factor": 1.0 if choices["rotary_scaling"] == "none" else draw(st.floats(1.0, 13.0)),
-        "window": draw(st.sampled_from([None, 1, 5, 13])),
-        "qk_norm": draw(st.booleans()),
         "n_layers": draw(st.integers(1, 3)),
         "n_heads": n_kv_heads * group,
         "n_kv_heads": n_kv_heads,
         "d_model": n_kv_heads * group * d_head,
+        "d_ff": draw(st.sampled_from([None, 17])),
+        "rotary_base": draw(st.sampled_from([500.0, 10_000.0])),
+        "rotary_factor": factor,
+        "rotary_ramp": draw(st.sampled_from([(1.0, 32.0), (0.5, 1.5)])),
+        "window": draw(st.sampled_from([None, 1, 5, 13])),
+        "qk_norm": draw(st.booleans()),
         "bias": draw(st.booleans()),
+        "dropout": draw(st.sampled_from([0.0, 0.3])),
         "tied_head": draw(st.booleans()),
     }
+    assert set(values) == {field.name for field in dataclasses.fields(GPTConfig)}
     return GPTConfig(**{**values, **fixed})
+
+
+def any_configuration(examples: int = 40, **fixed):
+    """The test for many configurations, the same at each run."""
+
+    def decorate(test):
+        chosen = settings(deadline=None, max_examples=examples, database=None, derandomize=True)
+        return chosen(given(configurations(**fixed))(test))
+
+    return decorate
 
 
 def gpt(seed: int = 0, **values) -> GPT:
@@ -47,6 +67,12 @@ def gpt(seed: int = 0, **values) -> GPT:
     return GPT(
         GPTConfig(**{"vocab_size": 11, "context_length": 13, "d_model": 30, "n_heads": 3, **values})
     )
+
+
+def assert_same(ours: Tensor, theirs: Tensor) -> None:
+    """Equal to 1e-5 of the largest logit: sums in another order differ that much in float32."""
+    largest = max(1.0, theirs.abs().max().item())
+    torch.testing.assert_close(ours, theirs, atol=1e-5 * largest, rtol=0)
 
 
 def shaken(model: GPT) -> GPT:
@@ -139,20 +165,91 @@ def test_changing_a_token_changes_nothing_before_it(config, changed, step, retur
     assert not torch.equal(before[:, changed], after[:, changed])
 
 
-@settings(deadline=None, max_examples=40, database=None, derandomize=True)
-@given(configurations(initialisation="gpt2"))
-def test_the_first_loss_is_that_of_guessing(config):
+@any_configuration()
+def test_the_weights_shown_are_those_of_the_pass_and_both_kernels_agree(config):
     torch.manual_seed(0)
-    model = GPT(config)
+    model = shaken(GPT(config))
+    tokens = torch.randint(config.vocab_size, (2, 13))
+    fused = model(tokens)
+    shown, weights = model(tokens, return_weights=True)
+    model.attention_kernel = "explicit"
+    assert torch.equal(model(tokens), shown)
+    assert_same(fused, shown)
+    window = config.window or 13
+    for layer in weights:
+        assert layer.shape == (2, config.n_heads, 13, 13)
+        torch.testing.assert_close(layer.sum(dim=-1), torch.ones(2, config.n_heads, 13))
+        assert (layer.triu(1) == 0).all() and (layer.tril(-window) == 0).all()
+
+
+@any_configuration()
+def test_a_left_padded_prompt_reads_as_without_padding(config):
+    """Row 0 has three tokens of padding, row 1 none, row 2 nothing else."""
+    torch.manual_seed(0)
+    model = shaken(GPT(config))
+    tokens = torch.randint(config.vocab_size, (3, 13))
+    positions = torch.stack([torch.arange(-3, 10).clamp(min=-1), torch.arange(13)])
+    positions = torch.cat([positions, torch.full((1, 13), -1)])
+    for kernel in KERNELS:
+        model.attention_kernel = kernel
+        logits, weights = model(tokens, positions=positions, return_weights=True)
+        assert logits.isfinite().all()
+        assert_same(model(tokens, positions=positions), logits)
+        assert_same(logits[0, 3:], model(tokens[:1, 3:])[0])
+        assert_same(logits[1], model(tokens[1:2])[0])
+        for layer in weights:
+            assert (layer[0, :, :3] == 0).all() and (layer[0, :, :, :3] == 0).all()
+            assert (layer[2] == 0).all()
+
+
+@any_configuration(tied_head=False, vocab_size=29)
+def test_padding_has_no_gradient(config):
+    torch.manual_seed(0)
+    model = shaken(GPT(config))
+    tokens = torch.randint(28, (2, 13))
+    tokens[0, :3] = 28  # nowhere else
+    positions = torch.stack([torch.arange(-3, 10).clamp(min=-1), torch.arange(13)])
+    for kernel in KERNELS:
+        model.attention_kernel = kernel
+        model.zero_grad()
+        logits = model(tokens, positions=positions)
+        logits.log_softmax(dim=-1)[positions >= 0].square().mean().backward()
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+        gradient = model.token_embedding.weight.grad
+        assert (gradient[28] == 0).all()
+        assert (gradient[tokens[1]] != 0).any()
+
+
+@any_configuration(examples=60)
+def test_the_first_loss_is_that_of_guessing(config):
+    """After the last norm the stream has the length √d_model, whatever was before.
+
+    A head of N(0, 0.02²) makes of it logits with a spread of 0.02·√d_model, which cost half their
+    variance. With a tied head the token's own logit is at most 0.02 · d_model (here below 2). The
+    targets are random: 5 standard errors of their mean.
+    """
+    torch.manual_seed(0)
+    model = GPT(config).eval()
     tokens, targets = torch.randint(config.vocab_size, (2, 64, 13))
-    loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
-    assert loss.item() == pytest.approx(math.log(config.vocab_size), rel=0.03)
+    loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()).item()
+    guessing = math.log(config.vocab_size)
+    if config.initialisation == "zero_output" and not config.tied_head:
+        assert loss == pytest.approx(guessing, abs=1e-5)
+        return
+    own = 0.02 * config.d_model if config.tied_head else 0.0
+    variance = 0.02**2 * config.d_model
+    cost = variance / 2 + math.log1p(math.expm1(own) / config.vocab_size)
+    noise = 5 * math.sqrt((variance + own**2 / config.vocab_size) / targets.numel())
+    assert loss == pytest.approx(guessing, abs=cost + noise)
 
 
 @pytest.mark.parametrize("placement", CHOICES["norm_placement"])
 @pytest.mark.parametrize("positions", CHOICES["positions"])
 @pytest.mark.parametrize("tied_head", [True, False])
-def test_the_first_loss_at_the_width_of_the_plain_recipe(placement, positions, tied_head):
+@pytest.mark.parametrize("initialisation", CHOICES["initialisation"])
+def test_the_first_loss_at_the_width_of_the_plain_recipe(
+    placement, positions, tied_head, initialisation
+):
     model = gpt(
         vocab_size=65,
         d_model=128,
@@ -160,6 +257,7 @@ def test_the_first_loss_at_the_width_of_the_plain_recipe(placement, positions, t
         norm_placement=placement,
         positions=positions,
         tied_head=tied_head,
+        initialisation=initialisation,
     )
     tokens, targets = torch.randint(65, (2, 64, 13))
     loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
@@ -172,6 +270,8 @@ def test_the_first_loss_at_the_width_of_the_plain_recipe(placement, positions, t
         *itertools.product(CHOICES["positions"], CHOICES["norm_placement"], ["gpt2"]),
         ("learned", "pre", "xavier"),
         ("rotary", "post", "xavier"),
+        ("rotary", "pre", "zero_output"),
+        ("sinusoidal", "post", "zero_output"),
     ],
 )
 def test_one_batch_can_be_learned_by_heart(positions, placement, initialisation):
@@ -204,16 +304,72 @@ def test_a_window_hides_what_is_further_back():
     assert (weights.tril(-5) == 0).all()
 
 
+def test_the_window_of_the_configuration_holds_for_each_pass():
+    wide, narrow = (shaken(gpt(n_layers=1, positions="alibi", window=w)) for w in (None, 5))
+    narrow.load_state_dict(wide.state_dict())
+    tokens = torch.randint(11, (2, 13))
+    torch.testing.assert_close(narrow(tokens), wide(tokens, window=5))
+    torch.testing.assert_close(narrow(tokens, window=9), wide(tokens, window=5))
+    torch.testing.assert_close(narrow(tokens, window=3), wide(tokens, window=3))
+    assert not torch.allclose(narrow(tokens), wide(tokens))
+    longer = torch.randint(11, (2, 19))
+    torch.testing.assert_close(wide(longer, window=19), wide(longer))
+
+
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+def test_positions_default_to_counting_from_zero(positions):
+    model = shaken(gpt(n_layers=2, positions=positions))
+    tokens, counted = torch.randint(11, (2, 9)), torch.arange(9)
+    assert_same(model(tokens, positions=counted), model(tokens))
+    assert_same(model(tokens, positions=counted.expand(2, 9)), model(tokens))
+    shifted = model(tokens, positions=counted + 4)
+    if positions in ("none", "rotary", "alibi"):  # the distance alone counts
+        torch.testing.assert_close(shifted, model(tokens), atol=1e-3, rtol=1e-4)
+    else:
+        assert not torch.allclose(shifted, model(tokens), atol=0.1)
+
+
+def test_each_row_may_have_its_own_positions():
+    for scheme in CHOICES["positions"]:
+        model = shaken(gpt(n_layers=2, positions=scheme))
+        tokens = torch.randint(11, (3, 7))
+        positions = torch.stack([torch.arange(7), 2 + torch.arange(7), torch.arange(0, 13, 2)[:7]])
+        together = model(tokens, positions=positions)
+        for row in range(3):
+            alone = model(tokens[row : row + 1], positions=positions[row])
+            assert_same(together[row], alone[0])
+
+
+def test_the_fused_kernel_is_told_of_the_plain_causal_mask_alone(monkeypatch):
+    """It then skips the upper half. Any other mask has to be handed over."""
+    told = []
+
+    def spy(query, key, value, mask, dropout, is_causal):
+        told.append((mask is None, is_causal))
+        return query
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    tokens = torch.zeros(1, 7, dtype=torch.long)
+    rotary = gpt(n_layers=1, positions="rotary")
+    for call in ({}, {"window": 7}, {"window": 6}, {"positions": torch.arange(7)}):
+        rotary(tokens, **call)
+    gpt(n_layers=1, positions="alibi")(tokens)
+    assert told == [(True, True), (True, True), *[(False, False)] * 3]
+
+
 def test_shuffling_the_batch_shuffles_the_logits():
     model = shaken(gpt())
     tokens, order = torch.randint(11, (5, 7)), torch.tensor([3, 0, 4, 1, 2])
     torch.testing.assert_close(model(tokens[order]), model(tokens)[order])
 
 
-def test_dropout_acts_in_training_only():
-    model = shaken(gpt(dropout=0.3))
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_dropout_acts_in_training_only(kernel):
+    model, plain = shaken(gpt(dropout=0.3)), shaken(gpt())
+    plain.load_state_dict(model.state_dict())
+    model.attention_kernel = plain.attention_kernel = kernel
     tokens = torch.randint(11, (2, 7))
-    assert torch.equal(model(tokens), model(tokens))
+    assert torch.equal(model(tokens), plain(tokens))
     model.train()
     assert not torch.equal(model(tokens), model(tokens))
 
@@ -278,7 +434,72 @@ def test_the_same_seed_gives_the_same_model():
     assert not torch.equal(first.head.weight, other.head.weight)
 
 
+def test_zero_output_initialisation():
+    """Each block passes its input on, so the stream is the embedding, and the head says nothing."""
+    untied = gpt(
+        d_model=128,
+        n_heads=4,
+        vocab_size=211,
+        initialisation="zero_output",
+        norm="rms_norm",
+        feed_forward="swiglu",
+        tied_head=False,
+        positions="learned",
+        n_layers=2,
+    )
+    tokens = torch.randint(211, (3, 13))
+    assert (untied(tokens) == 0).all()
+    for block in untied.blocks:
+        attention, layer = block.attention, block.feed_forward
+        for linear in (attention.query, attention.key, attention.value, layer.gate, layer.hidden):
+            assert linear.weight.std().item() == pytest.approx(0.5 / math.sqrt(128), rel=0.03)
+        assert (attention.output.weight == 0).all() and (layer.output.weight == 0).all()
+    assert untied.token_embedding.weight.std().item() == pytest.approx(1.0, rel=0.03)
+    tied = gpt(
+        d_model=256, vocab_size=211, n_heads=4, initialisation="zero_output", positions="none"
+    )
+    assert tied.token_embedding.weight.std().item() == pytest.approx(0.02, rel=0.03)
+    x = tied.token_embedding.weight[tokens]
+    expected = F.layer_norm(x, (256,)) * (100 / 256) @ tied.token_embedding.weight.T
+    torch.testing.assert_close(tied(tokens), expected)
+    waves = gpt(
+        d_model=128,
+        n_heads=4,
+        initialisation="zero_output",
+        tied_head=False,
+        positions="sinusoidal",
+        vocab_size=211,
+    )
+    entering = waves.token_embedding.weight * waves.embedding_scale
+    assert entering.std().item() == pytest.approx(1.0, rel=0.03)
+
+
 # ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (torch.arange(6), r"positions have shape \(6,\).*of shape \(7,\) or \(2, 7\)"),
+        (torch.zeros(3, 7, dtype=torch.long), r"shape \(3, 7\)"),
+        (torch.arange(7.0), "dtype torch.float32"),
+        (torch.arange(7) - 2, "position -2 is below −1"),
+    ],
+)
+def test_positions_that_are_none_are_refused(positions, message):
+    with pytest.raises(CourseError, match=message):
+        gpt(positions="rotary")(torch.zeros(2, 7, dtype=torch.long), positions=positions)
+
+
+def test_a_window_or_kernel_that_is_none_is_refused():
+    model = gpt()
+    with pytest.raises(CourseError, match="window=0 must be a whole number of at least 1"):
+        model(torch.zeros(2, 7, dtype=torch.long), window=0)
+    with pytest.raises(
+        CourseError, match="attention_kernel='flash' is not known; use one of: fused"
+    ):
+        model.attention_kernel = "flash"
+    assert model.attention_kernel == "fused"
 
 
 @pytest.mark.parametrize(
@@ -298,6 +519,9 @@ def test_what_is_no_batch_of_tokens_is_refused(tokens, message):
 def test_learned_positions_end_with_the_context():
     with pytest.raises(CourseError, match="position 13 lies past context_length=13"):
         gpt()(torch.zeros(1, 14, dtype=torch.long))
+    tokens, far = torch.zeros(1, 2, dtype=torch.long), torch.tensor([0, 13])
+    with pytest.raises(CourseError, match="position 13 lies past context_length=13"):
+        gpt()(tokens, positions=far)
     for positions in ("none", "sinusoidal", "rotary", "alibi"):
         assert gpt(positions=positions)(torch.zeros(1, 14, dtype=torch.long)).shape[1] == 14
 

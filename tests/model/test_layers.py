@@ -64,6 +64,40 @@ def test_rms_norm_equals_pytorchs_and_a_loop():
         torch.testing.assert_close(norm(x)[1, 2, i], by_hand)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_rms_norm_and_its_gradients_equal_pytorchs(dtype):
+    norm = randomise(RMSNorm(D_MODEL)).to(dtype)
+    start, weighing = (torch.randn(2, 3, D_MODEL) * 5 + 2).to(dtype), torch.randn(2, 3, D_MODEL)
+    results = []
+    for function in (norm, lambda x: F.rms_norm(x, (D_MODEL,), norm.weight, 1e-5)):
+        x = start.clone().requires_grad_()
+        y = function(x)
+        gradients = torch.autograd.grad((y.float() * weighing).sum(), [x, norm.weight])
+        results.append((y, *gradients))
+    for ours, theirs in zip(*results, strict=True):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(
+            ours,
+            theirs,
+            rtol=None if dtype.itemsize > 2 else 2e-2,
+            atol=None if dtype.itemsize > 2 else 1e-2,
+        )
+
+
+def test_gradients_written_by_hand():
+    x = torch.randn(2, 3, D_MODEL, dtype=torch.double, requires_grad=True)
+    norm = randomise(RMSNorm(D_MODEL)).double()
+    assert torch.autograd.gradcheck(lambda x, weight: norm(x), (x, norm.weight))
+    assert torch.autograd.gradcheck(relu_squared, x)
+
+
+def test_a_row_of_zeros_is_normalised_to_zeros_with_a_finite_gradient():
+    norm, x = RMSNorm(D_MODEL), torch.zeros(2, D_MODEL, requires_grad=True)
+    assert (norm(x) == 0).all()
+    (gradient,) = torch.autograd.grad(norm(x).sum(), x)
+    torch.testing.assert_close(gradient, torch.full_like(x, 1e-5**-0.5))
+
+
 def test_norms_ignore_the_scale_and_only_layer_norm_the_mean():
     x = torch.randn(5, D_MODEL)
     for norm in (LayerNorm(D_MODEL), RMSNorm(D_MODEL)):

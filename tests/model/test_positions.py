@@ -6,8 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from course_lib.model.config import GPTConfig
+from course_lib.model.config import CHOICES, GPTConfig
+from course_lib.model.gpt import GPT
 from course_lib.model.positions import (
     ALiBi,
     AttentionPositions,
@@ -19,6 +21,7 @@ from course_lib.model.positions import (
     embedding_positions,
     rotary_angles,
     rotary_frequencies,
+    turn,
 )
 from course_lib.runtime import CourseError
 
@@ -61,6 +64,17 @@ def test_learned_positions_end():
     assert table(torch.arange(7)).shape == (7, 3)
     with pytest.raises(CourseError, match=r"position 7 .* context_length=7.* end at 6.* last 7"):
         table(torch.arange(8))
+
+
+def test_learned_positions_look_at_values_not_at_their_number():
+    table = LearnedPositions(7, 3)
+    with pytest.raises(CourseError, match=r"position 7 lies past context_length=7"):
+        table(torch.tensor([7]))
+    with pytest.raises(CourseError, match="position -2 is below −1; count from 0"):
+        table(torch.tensor([3, -2]))
+    many = torch.tensor([[-1, 0, 6, 6], [1, 2, 3, 4]])
+    torch.testing.assert_close(table(many), table.embedding.weight[many.clamp(min=0)])
+    assert table(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0, 3)
 
 
 # ---- rotary
@@ -125,6 +139,154 @@ def test_angles_are_float32_in_a_bfloat16_model():
     for vector, position in zip(turned.float(), (256, 257), strict=True):
         expected = torch.tensor([math.cos(position), math.sin(position)])
         torch.testing.assert_close(vector, expected, atol=4e-3, rtol=0)
+
+
+@pytest.mark.parametrize("convert", [nn.Module.bfloat16, nn.Module.half, nn.Module.double])
+def test_a_pass_of_a_converted_model_has_float32_angles(convert):
+    config = GPTConfig(vocab_size=11, context_length=400, n_layers=1, positions="rotary")
+    positions = torch.arange(400)
+    model = convert(GPT(config))
+    seen = []
+    model.blocks[0].attention.register_forward_pre_hook(lambda _, given: seen.append(given[1]))
+    model(torch.zeros(1, 400, dtype=torch.long))
+    for table, exact in zip(seen[0].rotation, (torch.cos, torch.sin), strict=True):
+        assert table.dtype == torch.float32
+        expected = exact(positions[:, None] * 10_000.0 ** (-torch.arange(16.0).double() / 16))
+        torch.testing.assert_close(table.double(), expected, atol=5e-5, rtol=0)
+
+
+def test_positions_of_a_batch_are_those_of_its_rows():
+    positions = torch.tensor([[-1, 0, 1, 2], [5, 9, 4, 300]])
+    heads = torch.randn(2, 3, 4, 6)
+    rotary, alibi, sinusoidal = RotaryPositions(), ALiBi(3), SinusoidalPositions(6)
+    assert alibi.score_bias(positions, positions).shape == (2, 3, 4, 4)
+    for row in range(2):
+        turned = rotary.rotate(heads, positions)[row]
+        torch.testing.assert_close(turned, rotary.rotate(heads[row : row + 1], positions[row])[0])
+        bias = alibi.score_bias(positions, positions)[row]
+        torch.testing.assert_close(bias, alibi.score_bias(positions[row], positions[row]))
+        torch.testing.assert_close(sinusoidal(positions)[row], sinusoidal(positions[row]))
+    place = alibi.places(positions, 6)
+    torch.testing.assert_close(place.bias, alibi.score_bias(positions, positions))
+
+
+def test_the_gradient_of_a_turn_turns_back():
+    cos, sin = RotaryPositions().places(torch.tensor([0, 3, 50]), 6).rotation
+    heads = torch.randn(2, 5, 3, 6, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: turn(x, cos.double(), sin.double()), heads)
+
+
+# ---- rotary, stretched
+
+
+def test_linear_scaling_reads_a_position_as_a_fraction_of_it():
+    heads, positions = torch.randn(2, 3, 5, 8), torch.tensor([0, 4, 8, 100, 444])
+    stretched = RotaryPositions(scaling="linear", factor=4.0).rotate(heads, positions)
+    torch.testing.assert_close(stretched, RotaryPositions().rotate(heads, positions // 4))
+
+
+def test_ntk_scaling_by_hand():
+    """d = 4, factor 4: the base 100 grows by 4^(4/2) to 1600, and 1600^(−1/2) = 1/40."""
+    frequencies = rotary_frequencies(4, 100.0, "ntk", 4.0)
+    torch.testing.assert_close(frequencies, torch.tensor([1.0, 1 / 40]))
+
+
+@pytest.mark.parametrize("width", [4, 10, 64])
+def test_ntk_keeps_the_fastest_pair_and_slows_the_slowest_by_the_factor(width):
+    plain, ntk = rotary_frequencies(width), rotary_frequencies(width, scaling="ntk", factor=3.0)
+    assert ntk[0] == plain[0]
+    torch.testing.assert_close(ntk[-1], plain[-1] / 3)
+    slowing = plain / ntk
+    assert (slowing.diff() > 0).all()
+
+
+def test_yarn_by_hand():
+    """Trained at 64π tokens, base 16, d = 8: pairs turn 1, 1/2, 1/4, 1/8 radians a token, which are
+    32, 16, 8, 4 turns. With a ramp of 4 to 16 turns γ is 1, 1, 1/3, 0, and a factor 2 gives
+    1, 1/2, 1/4 · (1/3 + 2/3 · 1/2) = 1/6, 1/16.
+    """
+    frequencies = rotary_frequencies(8, 16.0, "yarn", 2.0, 64 * math.pi, (4.0, 16.0))
+    torch.testing.assert_close(frequencies, torch.tensor([1.0, 1 / 2, 1 / 6, 1 / 16]))
+
+
+def test_yarn_equals_the_ramp_that_llama_3_publishes():
+    """Llama 3.1: base 500,000, 8,192 tokens stretched 8 times, factors 1 and 4; no temperature."""
+    width, base, trained, factor, low, high = 128, 500_000.0, 8_192, 8.0, 1.0, 4.0
+    expected = []
+    for i in range(width // 2):
+        frequency = base ** (-2 * i / width)
+        wavelength = 2 * math.pi / frequency
+        if wavelength < trained / high:
+            expected.append(frequency)
+        elif wavelength > trained / low:
+            expected.append(frequency / factor)
+        else:
+            smooth = (trained / wavelength - low) / (high - low)
+            expected.append((1 - smooth) * frequency / factor + smooth * frequency)
+    ours = rotary_frequencies(width, base, "yarn", factor, trained, (low, high))
+    torch.testing.assert_close(ours, torch.tensor(expected), rtol=1e-5, atol=0)
+
+
+def test_yarn_in_turns_meets_the_published_code_outside_its_ramp():
+    """The authors' code, and transformers', ramp over the pair's index between the two limits."""
+    width, base, trained, factor, alpha, beta = 128, 10_000.0, 4_096, 16.0, 1.0, 32.0
+
+    def index_of(turns):  # the pair that turns so often within the trained length
+        return width * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low, high = math.floor(index_of(beta)), math.ceil(index_of(alpha))
+    ratio = rotary_frequencies(width, base, "yarn", factor, trained, (alpha, beta))
+    ratio = ratio / rotary_frequencies(width, base)
+    assert 0 < low < high < width // 2 - 1
+    torch.testing.assert_close(ratio[: low + 1], torch.ones(low + 1))
+    torch.testing.assert_close(ratio[high:], torch.full((width // 2 - high,), 1 / factor))
+    assert (ratio[low + 1 : high].diff() < 0).all()
+
+
+def test_yarn_makes_scores_larger_by_its_temperature():
+    """1/√t = 0.1·ln 8 + 1 = 1.2079 on query and on key, so scores grow by 1.4591."""
+    query, key = torch.randn(2, 1, 1, 7, 6)
+    yarn = RotaryPositions(scaling="yarn", factor=8.0, trained_length=16.0)
+    turned = yarn.rotate(query, torch.arange(7))
+    torch.testing.assert_close(
+        turned.norm(dim=-1) / query.norm(dim=-1), torch.full((1, 1, 7), 1.20794)
+    )
+    product = (turned * yarn.rotate(key, torch.arange(7))).sum(-1)
+    torch.testing.assert_close(product[..., 0], 1.45913 * (query * key).sum(-1)[..., 0])
+
+
+@pytest.mark.parametrize("scaling", CHOICES["rotary_scaling"])
+def test_a_factor_of_one_changes_nothing(scaling):
+    heads, positions = torch.randn(2, 3, 5, 8), torch.tensor([0, 1, 8, 100, 444])
+    rotary = RotaryPositions(scaling=scaling, factor=1.0, trained_length=64.0)
+    torch.testing.assert_close(
+        rotary.rotate(heads, positions), RotaryPositions().rotate(heads, positions)
+    )
+
+
+@pytest.mark.parametrize("scaling", CHOICES["rotary_scaling"][1:])
+def test_scaled_products_still_depend_on_the_distance_alone(scaling):
+    query, key = torch.randn(2, 1, 1, 1, 6).expand(2, 1, 1, 2, 6)
+    rotary = RotaryPositions(scaling=scaling, factor=4.0, trained_length=64.0)
+    turned_query = rotary.rotate(query, torch.tensor([30, 130]))
+    turned_key = rotary.rotate(key, torch.tensor([17, 117]))
+    products = (turned_query * turned_key).sum(-1).flatten()
+    torch.testing.assert_close(products[0], products[1], atol=1e-3, rtol=0)
+
+
+def test_the_trained_length_of_a_configuration_is_its_context_over_the_factor():
+    config = GPTConfig(
+        vocab_size=3,
+        context_length=256,
+        positions="rotary",
+        rotary_base=77.0,
+        rotary_scaling="yarn",
+        rotary_factor=4.0,
+        rotary_ramp=(1.0, 4.0),
+    )
+    chosen = attention_positions(config)
+    assert (chosen.base, chosen.scaling, chosen.factor) == (77.0, "yarn", 4.0)
+    assert (chosen.trained_length, chosen.ramp) == (64.0, (1.0, 4.0))
 
 
 def test_no_positions_do_nothing():
