@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from course_lib.model.attention import (
+    KERNELS,
     MultiHeadAttention,
     attention,
     attention_weights,
@@ -161,7 +162,103 @@ def test_causal_mask_by_loops():
         assert mask.tolist() == expected
 
 
+def test_padding_is_read_by_nobody_by_loops():
+    query_positions = torch.tensor([[-1, 0, 1], [4, -1, 9]])
+    key_positions = torch.tensor([[-1, 0, 1, -1], [3, 4, -1, 9]])
+    for window in (None, 1, 2):
+        expected = [
+            [[0 <= k <= q and (window is None or q - k < window) for k in keys] for q in queries]
+            for queries, keys in zip(query_positions.tolist(), key_positions.tolist(), strict=True)
+        ]
+        assert causal_mask(query_positions, key_positions, window).tolist() == expected
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_query_key_norm_by_a_loop(scheme):
+    """Each head's query and key is divided by its root mean square, then turned."""
+    n_heads, d_head, length = 3, 10, 7
+    chosen = SCHEMES[scheme](n_heads)
+    layer = MultiHeadAttention(30, n_heads, n_kv_heads=1, positions=chosen, qk_norm=True)
+    with torch.no_grad():
+        layer.query_norm.weight.normal_()
+        layer.key_norm.weight.normal_()
+    x, positions = torch.randn(2, length, 30), torch.arange(length)
+    bias = chosen.score_bias(positions, positions)
+
+    def normalised(heads, norm):
+        size = (heads.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt()
+        return chosen.rotate((heads / size * norm.weight)[:, None], positions)[:, 0]
+
+    _, weights = layer(x, positions, return_weights=True)
+    for head in range(n_heads):
+        expected = attention_weights(
+            normalised(layer.query(x)[..., head * d_head : (head + 1) * d_head], layer.query_norm),
+            normalised(layer.key(x), layer.key_norm),
+            bias=None if bias is None else bias[head],
+        )
+        torch.testing.assert_close(weights[:, head], expected)
+
+
 # ---- laws: two paths of one module
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_is_causal_is_the_causal_mask_on_each_path(scheme, qk_norm):
+    layer = MultiHeadAttention(24, 4, n_kv_heads=2, positions=SCHEMES[scheme](4), qk_norm=qk_norm)
+    positions, start = torch.arange(11), torch.randn(2, 11, 24)
+
+    def results(may_attend, **how):
+        x = start.clone().requires_grad_()
+        output, _ = layer(x, positions, may_attend, **how)
+        return output, *torch.autograd.grad(output.sin().sum(), [x, *layer.parameters()])
+
+    expected = results(causal_mask(positions, positions))
+    fused, shown = results(None, is_causal=True), results(None, is_causal=True, return_weights=True)
+    layer.kernel = "explicit"
+    for got in (fused, shown, results(None, is_causal=True)):
+        for ours, theirs in zip(got, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_rows_of_a_batch_may_have_their_own_positions_and_masks(scheme, return_weights):
+    layer = MultiHeadAttention(24, 4, n_kv_heads=2, positions=SCHEMES[scheme](4))
+    positions = torch.tensor([[0, 1, 2, 3, 4], [-1, -1, 0, 1, 2], [3, 5, 9, 10, 11]])
+    may_attend = causal_mask(positions, positions, 3)
+    x = torch.randn(3, 5, 24)
+    together, weights = layer(x, positions, may_attend, return_weights=return_weights)
+    for row in range(3):
+        alone, its_weights = layer(
+            x[row : row + 1], positions[row], may_attend[row], return_weights=return_weights
+        )
+        torch.testing.assert_close(together[row], alone[0], atol=1e-6, rtol=1e-5)
+        if return_weights:
+            torch.testing.assert_close(weights[row], its_weights[0])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_places_prepared_once_give_what_positions_give(scheme):
+    layer = MultiHeadAttention(24, 4, positions=SCHEMES[scheme](4))
+    x, positions = torch.randn(2, 5, 24), torch.tensor([3, 4, 5, 8, 9])
+    may_attend = causal_mask(positions, positions)
+    prepared = layer.positions.places(positions, layer.d_head)
+    assert torch.equal(layer(x, prepared, may_attend)[0], layer(x, positions, may_attend)[0])
+
+
+def test_query_key_norm_makes_scores_blind_to_the_size_of_the_matrices():
+    layer = MultiHeadAttention(24, 4, positions=RotaryPositions(), qk_norm=True, bias=False)
+    x, positions = torch.randn(2, 5, 24), torch.arange(5)
+    _, before = layer(x, positions, return_weights=True)
+    with torch.no_grad():
+        layer.query.weight *= 1000
+        layer.key.weight *= 1000
+    _, after = layer(x, positions, return_weights=True)
+    torch.testing.assert_close(after, before, atol=1e-3, rtol=0)  # ε matters less now
+    # |score| ≤ √d_head · |query| · |key| / (√d_head)² = √d_head
+    spread = (after.amax(dim=-1) / after.amin(dim=-1)).log()
+    assert spread.max().item() <= 2 * math.sqrt(layer.d_head)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -219,8 +316,9 @@ def test_dropout_acts_in_training_and_is_off_in_evaluation(return_weights):
     expected, _ = plain(x, positions)
     layer.eval()
     before = torch.get_rng_state()
-    output, _ = layer(x, positions, return_weights=return_weights)
-    torch.testing.assert_close(output, expected)
+    for layer.kernel in KERNELS:
+        output, _ = layer(x, positions, return_weights=return_weights)
+        torch.testing.assert_close(output, expected)
     assert torch.equal(before, torch.get_rng_state())
     layer.train()
     output, _ = layer(x, positions, return_weights=return_weights)
@@ -286,10 +384,13 @@ def test_float16_does_not_overflow():
     may_attend[:, 5] = False  # padding
     may_attend[6] = False
     expected, _ = attention(query, key, value, may_attend)
-    mixed, weights = attention(query.half(), key.half(), value.half(), may_attend)
-    assert weights.dtype == mixed.dtype == torch.float16
-    assert mixed.isfinite().all()
+    parts = query.half(), key.half(), value.half()
+    mixed, weights = attention(*parts, may_attend)
+    fused = MultiHeadAttention(64, 1).mix_fused(*(part[:, None] for part in parts), may_attend)
+    assert weights.dtype == mixed.dtype == fused.dtype == torch.float16
     torch.testing.assert_close(mixed.float(), expected, atol=1e-2, rtol=0)
+    torch.testing.assert_close(fused[:, 0].float(), expected, atol=1e-2, rtol=0)
+    assert (mixed[:, 6] == 0).all() and (fused[:, 0, 6] == 0).all()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -59,6 +59,16 @@ def test_weights_come_from_the_blocks_attention(placement):
     torch.testing.assert_close(output, plain)
 
 
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_a_block_hands_on_that_the_mask_is_causal(placement, return_weights):
+    block, (x, positions, mask) = block_of(placement, positions="rotary"), parts()
+    expected, _ = block(x, positions, mask)
+    output, _ = block(x, positions, is_causal=True, return_weights=return_weights)
+    torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(block(x, positions)[0], expected, atol=1e-3)
+
+
 def test_a_pre_norm_block_of_zeros_passes_its_input_on():
     block, (x, positions, mask) = make_block(CONFIG), parts()
     for layer in (block.attention.output, block.feed_forward.output):
@@ -104,6 +114,7 @@ def test_the_configuration_reaches_every_part():
             feed_forward="swiglu",
             bias=False,
             dropout=0.25,
+            qk_norm=True,
         )
     )
     attention = block.attention
@@ -112,6 +123,8 @@ def test_the_configuration_reaches_every_part():
     assert (attention.dropout, block.dropout.p) == (0.25, 0.25)
     assert type(attention.positions) is ALiBi
     assert attention.positions.n_heads == 6
+    assert type(attention.query_norm) is type(attention.key_norm) is RMSNorm
+    assert attention.query_norm.weight.shape == (4,)
     assert type(block.attention_norm) is type(block.feed_forward_norm) is RMSNorm
     assert type(block.feed_forward) is SwiGLU
     assert not [name for name, _ in block.named_parameters() if name.endswith("bias")]
