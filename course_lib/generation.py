@@ -7,14 +7,17 @@ top-k (Fan et al. 2018) and top-p (Holtzman et al. 2020, arXiv 1904.09751). Less
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from course_lib.data.tokenizer import CharTokenizer, normalise
-from course_lib.model.gpt import GPT, evaluating
+from course_lib.model.cache import why_not_cached
+from course_lib.model.continuation import CachedLogits, recomputed_logits
+from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError, notice
 
 GREEDY_BELOW = 1e-8  # a temperature so low leaves nothing but the largest logit
@@ -44,48 +47,67 @@ class Sampling:
 
 
 def next_token_probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Logits (vocab_size,) → the probabilities (vocab_size,) to draw from, float64.
+    """Logits (..., vocab_size) → the probabilities (..., vocab_size) to draw from, float64.
 
     Temperature first, then top-k, then top-p, each on what the one before left. Of equals at the
     edge of top-k or top-p, those with the lower index stay.
     """
     logits = logits.double()
     if sampling.temperature < GREEDY_BELOW:
-        return torch.zeros_like(logits).scatter(0, logits.argmax(dim=0, keepdim=True), 1.0)
-    logits = (logits - logits.max()) / sampling.temperature
-    probabilities, order = logits.softmax(dim=0).sort(descending=True, stable=True)
+        best = logits.argmax(dim=-1, keepdim=True)
+        return torch.zeros_like(logits).scatter(-1, best, 1.0)
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / sampling.temperature
+    everything = logits.softmax(dim=-1)
+    if sampling.top_k is None and sampling.top_p in (None, 1):
+        return everything
+    probabilities, order = everything.sort(dim=-1, descending=True, stable=True)
     if sampling.top_k is not None:
-        probabilities[sampling.top_k :] = 0.0
-        probabilities /= probabilities.sum()
+        probabilities[..., sampling.top_k :] = 0.0
+        probabilities /= probabilities.sum(dim=-1, keepdim=True)
     if sampling.top_p is not None and sampling.top_p < 1:
-        reached_before = probabilities.cumsum(dim=0) - probabilities
+        reached_before = probabilities.cumsum(dim=-1) - probabilities
         # float32 logits leave an error near 1e-7: what reaches p but for that has reached it
         drop = reached_before >= sampling.top_p - 1e-6
-        drop[0] = False
-        probabilities[drop] = 0.0
-        probabilities /= probabilities.sum()
-    return torch.zeros_like(probabilities).scatter(0, order, probabilities)
+        drop[..., 0] = False
+        probabilities = probabilities.masked_fill(drop, 0.0)
+        probabilities /= probabilities.sum(dim=-1, keepdim=True)
+    return torch.zeros_like(probabilities).scatter(-1, order, probabilities)
+
+
+def choose(
+    logits: Tensor,  # (batch, vocab_size), on the CPU
+    sampling: Sampling,
+    generators: Sequence[torch.Generator],  # one for each row
+) -> Tensor:  # (batch,)
+    """Draw each row's next token, with its own generator. CourseError for logits that are NaN.
+
+    A race: each token's time is an exponential random number divided by its probability, and the
+    first to arrive wins, which happens just so often as its probability says. It is what
+    torch.multinomial does with one generator.
+    """
+    if sampling.temperature < GREEDY_BELOW:
+        speed = logits
+    else:
+        probabilities = next_token_probabilities(logits, sampling)
+        times = torch.empty_like(probabilities)
+        for row, generator in zip(times, generators, strict=True):
+            row.exponential_(generator=generator)
+        speed = probabilities / times
+    best, chosen = speed.max(dim=-1)
+    if best.isnan().any():
+        raise CourseError(
+            "the model's scores are not numbers (NaN), so nothing can be drawn from them; its "
+            "training went wrong: go back to an earlier checkpoint or lower the learning rate"
+        )
+    return chosen
 
 
 def next_token_logits(model: GPT, tokens: Tensor) -> Tensor:
     """Tokens (position,) of any number → logits (vocab_size,) for the next one. Dropout is off.
 
-    Past the context length: without absolute positions every token looks back context_length
-    tokens (a sliding window; what lies more than a window a layer back cannot matter). Learned
-    and sinusoidal positions start anew from the last half of the window each time it is full.
+    Past the context length a window slides, or positions start anew: see model/continuation.py.
     """
-    config = model.config
-    length = config.context_length
-    if config.positions in ("learned", "sinusoidal"):
-        if len(tokens) > length:
-            fresh = length - length // 2  # tokens written between two fresh starts
-            tokens = tokens[math.ceil((len(tokens) - length) / fresh) * fresh :]
-        window = None
-    else:
-        tokens = tokens[-config.n_layers * (length - 1) - 1 :]
-        window = length
-    with evaluating(model):
-        return model(tokens[None], window=window)[0, -1]
+    return recomputed_logits(model, [tokens.tolist()])[0]
 
 
 def crop_prompt(tokens: Tensor, context_length: int, what: str = "the prompt") -> Tensor:
@@ -101,25 +123,57 @@ def generate(
     length: int,
     sampling: Sampling,
     generator: torch.Generator,
+    *,
+    use_cache: bool = True,
 ) -> Iterator[int]:
     """Continue a prompt by `length` tokens, one at a time. Past the context, see next_token_logits.
 
     A prompt longer than the context is cropped, with a notice. Raises CourseError, when the first
-    token is asked for, if the prompt is empty or the length below 0.
+    token is asked for, if the prompt is empty or the length below 0. For use_cache see
+    generate_batch.
     """
-    if len(prompt) == 0:
-        raise CourseError("the prompt is empty; give at least one token to continue from")
+    for chosen in generate_batch(
+        model, [prompt], length, sampling, [generator], use_cache=use_cache
+    ):
+        yield chosen.item()
+
+
+def generate_batch(
+    model: GPT,
+    prompts: Sequence[Tensor],  # each (position,), of any lengths
+    length: int,
+    sampling: Sampling,
+    generators: Sequence[torch.Generator],  # on the CPU, one for each prompt
+    *,
+    use_cache: bool = True,
+) -> Iterator[Tensor]:  # (batch,), int64, on the CPU
+    """Continue several prompts at once, each as generate would with its own generator.
+
+    use_cache: remember what was read. Without it, everything is computed again for each token: the
+    same text, later. A model that a cache cannot follow (see why_not_cached) is run without.
+    """
+    for number, prompt in enumerate(prompts, start=1):
+        if len(prompt) == 0:
+            which = "the prompt" if len(prompts) == 1 else f"prompt {number} of {len(prompts)}"
+            raise CourseError(f"{which} is empty; give at least one token to continue from")
+    if not prompts or len(generators) != len(prompts):
+        raise CourseError(
+            f"{len(prompts)} prompts came with {len(generators)} generators; give at least one "
+            "prompt, and a generator for each"
+        )
     if length < 0:
         raise CourseError(f"length={length} must be 0 or above")
-    device = next(model.parameters()).device
-    tokens = crop_prompt(prompt, model.config.context_length).to(device)
+    texts = [crop_prompt(prompt, model.config.context_length).tolist() for prompt in prompts]
+    if use_cache and why_not_cached(model) is None:
+        next_logits = CachedLogits(model, len(texts))
+    else:
+        next_logits = partial(recomputed_logits, model)
     for _ in range(length):
         # on the CPU: not every device has float64, and equal probabilities give equal draws
-        logits = next_token_logits(model, tokens).cpu()
-        probabilities = next_token_probabilities(logits, sampling)
-        chosen = torch.multinomial(probabilities, 1, generator=generator)
-        tokens = torch.cat([tokens, chosen.to(device)])
-        yield chosen.item()
+        chosen = choose(next_logits(texts).cpu(), sampling, generators)
+        for text, token in zip(texts, chosen.tolist(), strict=True):
+            text.append(token)
+        yield chosen
 
 
 def generate_text(
@@ -129,6 +183,8 @@ def generate_text(
     length: int = 200,
     sampling: Sampling | None = None,
     seed: int = 0,
+    *,
+    use_cache: bool = True,
 ) -> Iterator[str]:
     """Continue a text, one character at a time; the prompt itself is not repeated.
 
@@ -141,7 +197,8 @@ def generate_text(
     if not prompt:
         prompt = "\n" if "\n" in tokenizer.vocabulary else tokenizer.vocabulary[0]
     generator = torch.Generator().manual_seed(seed)
+    start = tokenizer.encode(prompt)
     for token in generate(
-        model, tokenizer.encode(prompt), length, sampling or Sampling(), generator
+        model, start, length, sampling or Sampling(), generator, use_cache=use_cache
     ):
         yield tokenizer.decode([token])

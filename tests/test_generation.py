@@ -9,8 +9,10 @@ import torch
 from course_lib.data.tokenizer import CharTokenizer
 from course_lib.generation import (
     Sampling,
+    choose,
     crop_prompt,
     generate,
+    generate_batch,
     generate_text,
     next_token_logits,
     next_token_probabilities,
@@ -24,6 +26,7 @@ VOCABULARY = 13
 GREEDY = Sampling(temperature=0.0)
 RELATIVE = ("none", "rotary", "alibi")
 ABSOLUTE = ("learned", "sinusoidal")
+CACHE = pytest.mark.parametrize("use_cache", [True, False], ids=["cache", "no cache"])
 
 
 def gpt(positions: str = "rotary", context_length: int = 5, **values) -> GPT:
@@ -41,9 +44,11 @@ def tokens_of(length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(VOCABULARY, (length,), generator=torch.Generator().manual_seed(seed))
 
 
-def written(model: GPT, prompt: torch.Tensor, length: int, sampling=GREEDY, seed=0) -> list[int]:
+def written(
+    model: GPT, prompt: torch.Tensor, length: int, sampling=GREEDY, seed=0, use_cache=True
+) -> list[int]:
     generator = torch.Generator().manual_seed(seed)
-    return list(generate(model, prompt, length, sampling, generator))
+    return list(generate(model, prompt, length, sampling, generator, use_cache=use_cache))
 
 
 def kept(probabilities: list[float], **values) -> set[int]:
@@ -134,6 +139,21 @@ def test_what_is_kept_keeps_its_proportions():
 
 
 @pytest.mark.parametrize(
+    "values",
+    [{}, {"temperature": 0.0}, {"top_k": 4}, {"top_p": 0.7}, {"top_k": 5, "top_p": 0.8}],
+    ids=str,
+)
+def test_many_distributions_at_once(values):
+    logits = torch.randn(2, 3, 11, generator=torch.Generator().manual_seed(0))
+    logits[0, 1] = 1.0  # all equal
+    many = next_token_probabilities(logits, Sampling(**values))
+    assert many.shape == (2, 3, 11)
+    for place in torch.cartesian_prod(torch.arange(2), torch.arange(3)).tolist():
+        one = next_token_probabilities(logits[*place], Sampling(**values))
+        assert torch.equal(many[*place], one)
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"temperature": -0.1}, "temperature=-0.1 must be a finite number, 0 (greedy) or above"),
@@ -172,24 +192,50 @@ def test_draws_follow_the_probabilities():
     assert (counts > 0).sum() == 7
 
 
+def test_each_row_draws_with_its_own_generator_as_multinomial_does():
+    logits = torch.randn(40, VOCABULARY, generator=torch.Generator().manual_seed(0))
+    for values in ({}, {"temperature": 2.0, "top_k": 5}, {"top_p": 0.6}):
+        generators, again = (
+            [torch.Generator().manual_seed(seed) for seed in range(40)] for _ in range(2)
+        )
+        probabilities = next_token_probabilities(logits, Sampling(**values))
+        expected = [
+            torch.multinomial(row, 1, generator=generator).item()
+            for row, generator in zip(probabilities, again, strict=True)
+        ]
+        assert choose(logits, Sampling(**values), generators).tolist() == expected
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_scores_that_are_no_numbers_are_refused(temperature):
+    logits = torch.zeros(2, 5)
+    logits[1, 3] = math.nan
+    generators = [torch.Generator(), torch.Generator()]
+    with pytest.raises(CourseError, match=r"scores are not numbers \(NaN\).*earlier checkpoint"):
+        choose(logits, Sampling(temperature=temperature), generators)
+    assert choose(logits[:1], Sampling(temperature=0.0), generators[:1]).tolist() == [0]
+
+
 def test_the_same_seed_writes_the_same_and_another_something_else():
     model, prompt, warm = gpt(), tokens_of(3), Sampling(temperature=1.5)
     assert written(model, prompt, 30, warm, seed=1) == written(model, prompt, 30, warm, seed=1)
     assert written(model, prompt, 30, warm, seed=1) != written(model, prompt, 30, warm, seed=2)
 
 
-def test_generating_leaves_the_global_random_numbers_alone():
+@CACHE
+def test_generating_leaves_the_global_random_numbers_alone(use_cache):
     model = gpt()
     before = torch.get_rng_state()
-    written(model, tokens_of(3), 9, Sampling())
+    written(model, tokens_of(3), 9, Sampling(), use_cache=use_cache)
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_a_model_left_in_training_writes_without_dropout_and_stays_in_training():
+@CACHE
+def test_a_model_left_in_training_writes_without_dropout_and_stays_in_training(use_cache):
     model, prompt = gpt(dropout=0.5), tokens_of(3)
     expected = written(model, prompt, 20)
     model.train()
-    assert written(model, prompt, 20) == expected
+    assert written(model, prompt, 20, use_cache=use_cache) == expected
     assert all(module.training for module in model.modules())
     assert not next_token_logits(model, prompt).requires_grad
 
@@ -197,17 +243,18 @@ def test_a_model_left_in_training_writes_without_dropout_and_stays_in_training()
 # ---- the context
 
 
+@CACHE
 @pytest.mark.parametrize("positions", CHOICES["positions"])
 @pytest.mark.parametrize("length", [31, 32, 33, 200])
-def test_a_prompt_is_cropped_to_the_context(positions, length):
+def test_a_prompt_is_cropped_to_the_context(positions, length, use_cache):
     model, prompt = gpt(positions, context_length=32), tokens_of(length)
     if length > 32:
         with pytest.warns(CourseNotice, match=f"{length} characters; the model reads the last 32"):
-            longer = written(model, prompt, 40)
+            longer = written(model, prompt, 40, use_cache=use_cache)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            longer = written(model, prompt, 40)
+            longer = written(model, prompt, 40, use_cache=use_cache)
     assert longer == written(model, prompt[-32:], 40)
     assert len(longer) == 40
 
@@ -219,13 +266,14 @@ def test_cropping():
         assert torch.equal(crop_prompt(prompt, 3), prompt[4:])
 
 
+@CACHE
 @pytest.mark.parametrize("positions", CHOICES["positions"])
-def test_inside_the_context_each_token_follows_from_all_before(positions):
+def test_inside_the_context_each_token_follows_from_all_before(positions, use_cache):
     model, prompt = gpt(positions, context_length=23), tokens_of(3)
     text = prompt.tolist()
     for _ in range(20):
         text.append(model(torch.tensor([text]))[0, -1].argmax().item())
-    assert written(model, prompt, 20) == text[3:]
+    assert written(model, prompt, 20, use_cache=use_cache) == text[3:]
 
 
 @pytest.mark.parametrize("positions", RELATIVE)
@@ -265,15 +313,93 @@ def test_past_the_context_absolute_positions_start_anew_from_the_last_half(posit
         torch.testing.assert_close(next_token_logits(model, text[:length]), expected)
 
 
+@CACHE
 @pytest.mark.parametrize("positions", CHOICES["positions"])
-def test_generating_is_asking_for_the_next_token_again_and_again(positions):
+def test_generating_is_asking_for_the_next_token_again_and_again(positions, use_cache):
     model, text, warm = gpt(positions, n_layers=3), tokens_of(3), Sampling(temperature=4.0)
     generator = torch.Generator().manual_seed(7)
     for _ in range(60):  # well past the context of five
         probabilities = next_token_probabilities(next_token_logits(model, text), warm)
         text = torch.cat([text, torch.multinomial(probabilities, 1, generator=generator)])
-    assert written(model, text[:3], 60, warm, seed=7) == text[3:].tolist()
+    assert written(model, text[:3], 60, warm, 7, use_cache) == text[3:].tolist()
     assert len(set(text.tolist())) > 3
+
+
+# ---- several prompts, and the cache
+
+
+MODELS = {
+    **{name: {"positions": name} for name in CHOICES["positions"]},
+    "yarn": {"positions": "rotary", "rotary_scaling": "yarn", "rotary_factor": 2.0},
+    "window": {"positions": "alibi", "window": 2, "n_kv_heads": 1},
+    "learned window": {"positions": "learned", "window": 3, "n_kv_heads": 2},
+    "post": {"positions": "sinusoidal", "norm_placement": "post", "qk_norm": True},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prompts_of_unequal_length_are_continued_as_each_alone(name):
+    """Well past the context, which the rows fill, and where they start anew, at other times."""
+    model, length = gpt(**({"context_length": 9, "tied_head": False} | MODELS[name])), 30
+    sampling = Sampling(temperature=2.0, top_k=9, top_p=0.9)
+    prompts = [tokens_of(size, seed=size) for size in (4, 1, 9, 6, 1)]
+    alone = [
+        written(model, prompt, length, sampling, seed, use_cache=False)
+        for seed, prompt in enumerate(prompts)
+    ]
+    assert len(set(map(tuple, alone))) == 5
+    for use_cache in (True, False):
+        generators = [torch.Generator().manual_seed(seed) for seed in range(5)]
+        batch = generate_batch(model, prompts, length, sampling, generators, use_cache=use_cache)
+        columns = list(batch)
+        assert all(column.shape == (5,) and column.dtype == torch.int64 for column in columns)
+        assert torch.stack(columns, dim=1).tolist() == alone
+    for seed, prompt in enumerate(prompts):
+        assert written(model, prompt, length, sampling, seed) == alone[seed]
+
+
+@CACHE
+def test_tokens_come_as_they_are_chosen(use_cache):
+    model, calls = gpt(), []
+    stream = generate(model, tokens_of(3), 10**12, GREEDY, torch.Generator(), use_cache=use_cache)
+    assert [next(stream) for _ in range(7)] == written(model, tokens_of(3), 7)
+    batch = generate_batch(model, [tokens_of(2)] * 2, 10**12, GREEDY, [torch.Generator()] * 2)
+    calls.extend(next(batch).tolist() for _ in range(3))
+    assert calls == [[token] * 2 for token in written(model, tokens_of(2), 3)]
+
+
+def test_a_model_trained_between_two_texts_writes_with_its_new_weights():
+    model, prompt = gpt(), tokens_of(3)
+    written(model, prompt, 5)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.5, fused=True)
+    model(prompt[None]).square().mean().backward()
+    optimizer.step()
+    assert written(model, prompt, 20) == written(model, prompt, 20, use_cache=False)
+
+
+def test_what_is_hooked_or_replaced_in_a_model_acts_with_the_cache_on():
+    model, prompt = gpt(), tokens_of(3)
+    before = written(model, prompt, 20)
+    hook = model.blocks[0].attention.register_forward_hook(lambda *_: (torch.ones(24), None))
+    changed = written(model, prompt, 20)
+    assert changed == written(model, prompt, 20, use_cache=False) != before
+    hook.remove()
+    assert written(model, prompt, 20) == before
+
+
+@CACHE
+def test_refused_batches(use_cache):
+    def begin(prompts, generators):
+        batch = generate_batch(model, prompts, 3, GREEDY, generators, use_cache=use_cache)
+        return next(batch)
+
+    model, one = gpt(), torch.Generator()
+    with pytest.raises(CourseError, match="prompt 2 of 3 is empty; give at least one token"):
+        begin([tokens_of(2), tokens_of(0), tokens_of(1)], [one] * 3)
+    with pytest.raises(CourseError, match="2 prompts came with 1 generators"):
+        begin([tokens_of(2), tokens_of(1)], [one])
+    with pytest.raises(CourseError, match="0 prompts came with 0 generators; give at least one"):
+        begin([], [])
 
 
 # ---- text
@@ -285,7 +411,7 @@ def test_text_is_written_character_by_character():
     text = list(generate_text(model, tokenizer, "fab", 12, GREEDY))
     assert all(len(character) == 1 for character in text)
     assert tokenizer.encode("".join(text)).tolist() == written(model, tokenizer.encode("fab"), 12)
-    again = "".join(generate_text(model, tokenizer, "fab", 30, seed=3))
+    again = "".join(generate_text(model, tokenizer, "fab", 30, seed=3, use_cache=False))
     assert again == "".join(generate_text(model, tokenizer, "fab", 30, seed=3))
     assert len(again) == 30
 

@@ -1,0 +1,323 @@
+"""A GPT that remembers: what was read once is not computed again.
+
+A token's keys and values depend on it and on what came before, never on what follows. So they are
+kept, and a new token is worked through the layers alone, reading the kept ones (Pope et al. 2022,
+arXiv 2211.05102, section 3). Only the last `window` can be read again: they lie in a ring, where
+the token at position p takes slot p mod window. Lesson 12 builds it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.model.attention import MultiHeadAttention, causal_mask
+from course_lib.model.block import PostNormBlock, PreNormBlock
+from course_lib.model.config import require_positive
+from course_lib.model.gpt import GPT, INTEGERS, evaluating
+from course_lib.model.layers import FeedForward, LayerNorm, RMSNorm, SwiGLU
+from course_lib.model.positions import (
+    ALiBi,
+    AttentionPositions,
+    LearnedPositions,
+    Places,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+from course_lib.model.step import GPTStep, Moment, run_block, side_by_side
+from course_lib.runtime import CourseError
+
+KNOWN = (
+    GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, FeedForward, SwiGLU, LayerNorm, RMSNorm,
+    SinusoidalPositions, LearnedPositions, AttentionPositions, RotaryPositions, ALiBi,
+    nn.ModuleList, nn.Linear, nn.Embedding, nn.Dropout, nn.Identity,
+)  # fmt: skip
+TABLE = 256  # how many positions' rotations are computed at once
+
+
+def why_not_cached(model: nn.Module) -> str | None:
+    """Why CachedGPT would not compute what the model does, or None if it would.
+
+    It knows the course's own layers. One that was replaced, patched or hooked would be passed by.
+    """
+    for name, module in model.named_modules():
+        what = f"its {name}" if name else "it"
+        if type(module) not in KNOWN:
+            return f"{what} is a {type(module).__name__}"
+        if "forward" in vars(module):
+            return f"{what} has a forward of its own"
+        if module._forward_hooks or module._forward_pre_hooks:
+            return f"{what} has a hook"
+    return None
+
+
+class CachedGPT:
+    """A GPT that continues after what it has read: the model's own logits, sooner.
+
+    For generation: dropout is off, and there are no gradients. Past the window (the
+    configuration's, at most context_length) old tokens fall out of sight, as in one pass of
+    GPT.forward(tokens, window=context_length). Learned and sinusoidal positions end at
+    context_length: a token past it is refused; reset, and read a part of the text anew.
+
+    It holds copies of the model's weights as they were when it was made or last reset, and refuses
+    to go on when the model's have changed. The model itself is left as it is.
+    """
+
+    def __init__(self, model: GPT, batch_size: int = 1) -> None:
+        """An empty cache for batch_size texts. CourseError for a model that it cannot follow."""
+        if reason := why_not_cached(model):
+            raise CourseError(
+                f"this model cannot be cached: {reason}, which only the model itself runs; "
+                "call the model, or generate with use_cache=False"
+            )
+        require_positive("batch_size", batch_size)
+        self.model, self.config, self.batch_size = model, model.config, batch_size
+        window, context = model.config.window, model.config.context_length
+        self.window = context if window is None else window
+        self.read = [0] * batch_size  # tokens that each row has read: the next one's position
+        self._prepare()
+
+    @property
+    def bytes(self) -> int:
+        """What the keys and values take, however much has been read."""
+        return self.keys.nbytes + self.values.nbytes
+
+    def reset(self, rows: Sequence[int] | None = None) -> None:
+        """Forget what the given rows have read. Without rows: all, and look at the weights anew."""
+        if rows is None and self._weights_changed():
+            self._prepare()
+        for row in range(self.batch_size) if rows is None else self._known(rows):
+            self.read[row] = 0
+
+    def __call__(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> Tensor:
+        """See forward."""
+        return self.forward(tokens, positions, rows)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        tokens: Tensor,  # (batch, new), integers
+        positions: Tensor | None = None,  # (batch, new), integers
+        rows: Sequence[int] | None = None,
+    ) -> Tensor:
+        """Logits (batch, new, vocab_size) of tokens that follow what each row has read.
+
+        positions go on where a row stopped, from 0; −1 is padding, which is not read and whose own
+        logits mean nothing. rows: those of the batch that read, while the others wait. Raises
+        CourseError for what does not fit, and for a model that has changed since the last reset.
+        """
+        if self._weights_changed():
+            raise CourseError(
+                "the model has changed since this cache was made or reset; call reset() and read "
+                "the text again"
+            )
+        width = self.batch_size if rows is None else len(self._known(rows))
+        if tokens.ndim != 2 or len(tokens) != width or tokens.dtype not in INTEGERS:
+            raise CourseError(
+                f"tokens have shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
+                f"give int64 or int32 of shape ({width}, new)"
+            )
+        if tokens.shape[1] == 1 and positions is None and rows is None:
+            return self._read_one(tokens[:, 0])[:, None]
+        return self._read_piece(tokens, positions, range(width) if rows is None else rows)
+
+    # ---- the weights, and room for keys and values
+
+    @torch.inference_mode()
+    def _prepare(self) -> None:
+        config, weight = self.config, self.model.token_embedding.weight
+        layout = {"dtype": weight.dtype, "device": weight.device}
+        shape = (config.n_layers, self.batch_size, config.kv_heads)
+        # each as the product with one query reads it
+        self.keys = torch.zeros(*shape, config.d_head, self.window, **layout)
+        self.values = torch.zeros(*shape, self.window, config.d_head, **layout)
+        self._step = GPTStep(self.model, self.keys, self.values)
+        self._rotations, self._rotations_start = self.values.new_empty(0), 0
+        self._watched = [w for w in self.model.parameters() if not w.is_inference()]
+        self._fingerprint = self._take_fingerprint()
+        self._head_sample = self.model.head.weight[0].clone()
+
+    def _take_fingerprint(self) -> tuple:
+        weight = self.model.token_embedding.weight
+        return id(weight), weight.data_ptr(), [watched._version for watched in self._watched]
+
+    def _weights_changed(self) -> bool:
+        """Whether the copies are old. Asked at each step, so it must be cheap, and need not prove.
+
+        A change in place counts up a tensor's _version, but not one by a fused optimiser. That
+        moves every row of the head, for each token's score has a gradient.
+        """
+        return self._take_fingerprint() != self._fingerprint or not torch.equal(
+            self.model.head.weight[0], self._head_sample
+        )
+
+    # ---- one token in each row
+
+    def _read_one(self, tokens: Tensor) -> Tensor:
+        self._require_room(max(self.read) + 1)
+        logits = self._step(tokens, self._moment())
+        self.read = [count + 1 for count in self.read]
+        return logits
+
+    def _moment(self) -> Moment:
+        first, last = min(self.read), max(self.read)
+        filled = min(last + 1, self.window)
+        bias = self.config.positions == "alibi"
+        if first == last:
+            position, slot = last, last % self.window
+        else:
+            position = torch.tensor(self.read, device=self.keys.device)
+            slot = (position % self.window)[:, None, None, None]
+        offset = None
+        if bias or min(first + 1, self.window) < filled:
+            offset = self._offset(filled)
+        return Moment(position, slot, filled, self._rotation(position, first, last), offset)
+
+    def _offset(self, filled: int) -> Tensor:
+        """What is added to the scores: the bias of the scheme, −inf for slots not in use yet."""
+        newest = torch.tensor(self.read, device=self.keys.device)  # (batch,)
+        held = ring_positions(newest, filled, self.window)  # (batch, slot)
+        offset = self.model.attention_positions.score_bias(newest[:, None], held[:, :])
+        if offset is None:
+            offset = self.keys.new_zeros(())
+        offset = offset.masked_fill((held < 0)[:, None, None], -math.inf).to(self.keys.dtype)
+        group = self.config.n_heads // self.config.kv_heads
+        offset = offset.expand(-1, self.config.n_heads, -1, -1)
+        return offset.reshape(self.batch_size * self.config.kv_heads, group, filled)
+
+    def _rotation(self, position: int | Tensor, first: int, last: int) -> Tensor | None:
+        """cosine + i·sine for the Moment, from a table that moves along."""
+        if self.config.positions != "rotary":
+            return None
+        start = self._rotations_start
+        if not start <= first <= last < start + len(self._rotations):
+            start = self._rotations_start = first
+            span = torch.arange(first, last + TABLE, device=self.keys.device)
+            places = self.model.attention_positions.places(span, self.config.d_head)
+            self._rotations = torch.complex(*places.rotation)  # (position, d_head/2)
+        chosen = self._rotations[position - start]
+        return chosen if chosen.ndim == 1 else chosen[:, None]
+
+    # ---- several tokens at once
+
+    def _read_piece(self, tokens: Tensor, positions: Tensor | None, rows: Sequence[int]) -> Tensor:
+        read = torch.tensor([self.read[row] for row in rows], device=tokens.device)
+        positions = self._following(read, tokens, positions)
+        after = read + (positions >= 0).sum(dim=1)
+        last = int(after.max()) - 1
+        self._require_room(last + 1)
+        held = ring_positions(read - 1, min(int(read.max()), self.window), self.window)
+        key_positions = torch.cat([held, positions], dim=1)
+        scheme, model = self.model.attention_positions, self.model
+        piece = Piece(
+            torch.tensor(rows, device=tokens.device),
+            scheme.places(positions, self.config.d_head),
+            causal_mask(positions, key_positions, self.window)[:, None],
+            scheme.score_bias(positions, key_positions),
+            held.shape[1],
+            (positions >= 0) & (positions >= after[:, None] - self.window),
+        )
+        with evaluating(model), torch.inference_mode():
+            x = model.embed(tokens, positions, last)
+            for layer, block in enumerate(model.blocks):
+                attend = partial(self._attend, piece, layer, block.attention)
+                x = run_block(block, x, attend, isinstance(block, PostNormBlock))
+            logits = model.head(model.final_norm(x))
+        for row, count in zip(rows, after.tolist(), strict=True):
+            self.read[row] = count
+        return logits
+
+    def _attend(self, piece: Piece, layer: int, attention: MultiHeadAttention, x: Tensor) -> Tensor:
+        """Attention of the new tokens over the ring and themselves; then the ring takes them."""
+        query, key, value = attention.project(x, piece.places)
+        if piece.places.rotation is not None:
+            query, key = side_by_side(query), side_by_side(key)
+        keys, values = self.keys[layer], self.values[layer]
+        old_keys = keys[piece.rows, :, :, : piece.held].transpose(-2, -1)
+        old_values = values[piece.rows, :, : piece.held]
+        mixed = attention.mix_fused(
+            query,
+            torch.cat([old_keys, key], dim=2),
+            torch.cat([old_values, value], dim=2),
+            piece.may_attend,
+            piece.bias,
+        )
+        row, column = piece.kept.nonzero(as_tuple=True)
+        slot = piece.places.positions[row, column] % self.window
+        keys[piece.rows[row], :, :, slot] = key[row, :, column]
+        values[piece.rows[row], :, slot] = value[row, :, column]
+        return attention.output(mixed.transpose(1, 2).flatten(2))
+
+    # ---- what fits
+
+    def _following(self, read: Tensor, tokens: Tensor, positions: Tensor | None) -> Tensor:
+        """The positions (row, new) of the tokens, which must go on where each row stopped."""
+        if positions is None:
+            return read[:, None] + torch.arange(tokens.shape[1], device=read.device)
+        if positions.shape != tokens.shape or positions.dtype not in INTEGERS:
+            raise CourseError(
+                f"positions have shape {tuple(positions.shape)} and dtype {positions.dtype}; "
+                f"give int64 or int32 of shape {tuple(tokens.shape)}, as the tokens have"
+            )
+        is_token = positions != -1
+        expected = read[:, None] + is_token.cumsum(dim=1) - 1
+        wrong = (is_token & (positions != expected)).nonzero()
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            raise CourseError(
+                f"position {int(positions[row, column])} does not follow what row {row} has read; "
+                f"give {int(expected[row, column])}, or −1 for padding, or reset it first"
+            )
+        return positions
+
+    def _known(self, rows: Sequence[int]) -> Sequence[int]:
+        if len(set(rows)) != len(rows) or not all(0 <= row < self.batch_size for row in rows):
+            raise CourseError(
+                f"rows={list(rows)} must be different numbers from 0 to {self.batch_size - 1}"
+            )
+        return rows
+
+    def _require_room(self, needed: int) -> None:
+        limit = self.config.context_length
+        if needed > limit and self.model.position_embedding is not None:
+            raise CourseError(
+                f"position {needed - 1} lies past context_length={limit}, where "
+                f"{self.config.positions} positions end; reset the row and read its last tokens "
+                "anew"
+            )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What all layers share while some rows read several tokens.
+
+    rows: (row,), which of the batch. places: of the new tokens. may_attend: (row, 1, new, held +
+    new). bias: (row, head, new, held + new). held: slots of the ring that are read. kept: (row,
+    new), the tokens that the ring takes.
+    """
+
+    rows: Tensor
+    places: Places
+    may_attend: Tensor
+    bias: Tensor | None
+    held: int
+    kept: Tensor
+
+
+def ring_positions(newest: Tensor, slots: int, window: int) -> Tensor:
+    """Which position lies in each of the first slots of a ring: (row, slot), −1 for none yet.
+
+    newest: (row,), the last position written. Slot j has the last one that leaves j mod window.
+    """
+    newest, slot = newest[:, None], torch.arange(slots, device=newest.device)
+    return (newest - (newest - slot) % window).clamp(min=-1)
