@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import shlex
 import sys
@@ -215,7 +216,7 @@ def _summary(result: dict) -> str:
         lines = [f"No validation loss was measured; {cost}"]
     else:
         lines = [f"Validation loss {result['val_loss']:.4f} nats per character; {cost}"]
-    if result["best_step"] not in (None, result["steps"]):
+    if result["best_step"] and result["best_val_loss"] < (result["val_loss"] or math.inf):
         lines.append(
             f"The lowest was {result['best_val_loss']:.4f}, at step {result['best_step']:,}: best/"
         )

@@ -57,6 +57,7 @@ def read_config(path: Path) -> dict[str, Any]:
     content = _read_bytes(path)
     try:
         config = json.loads(content.decode("utf-8"))
+        as_written = json_bytes(config)
         stored = config["checksums"].pop(CONFIG)
         names = list(config["checksums"])
     except (ValueError, RecursionError) as error:  # what a damaged JSON can raise
@@ -67,7 +68,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise damaged(
             path, f"it has format {config.get('format')!r}, and this course reads {FORMATS}"
         )
-    if stored != checksum(config):
+    if stored != checksum(config) or content != as_written:
         raise damaged(path, "its checksum is not its own: it was cut or edited")
     if MODEL not in names or not set(names) <= set(SEALED):  # never a path that leads elsewhere
         raise damaged(path, f"it names the files {names}, and a run's are {list(SEALED)}")

@@ -244,9 +244,7 @@ def test_other_json_is_no_configuration(run, content):
 
 def test_a_configuration_of_a_later_format_is_refused(run):
     sign_again(run, format=3)
-    with pytest.raises(
-        CourseError, match=r"config.json .*format 3, and this course reads"
-    ):
+    with pytest.raises(CourseError, match=r"config.json .*format 3, and this course reads"):
         load_run(run)
 
 
