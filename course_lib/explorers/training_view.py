@@ -21,7 +21,7 @@ from course_lib.training.trainer import Record, Trainer
 
 SMOOTHING = 20  # steps: the loss of one batch jumps up and down
 RECENT = 50  # steps that speed is measured over
-SHARE = 0.02  # of the time, at most, goes into pictures
+SHARE = 0.05  # of the time, at most, goes into pictures
 WIDTH, HEIGHT, DPI = 6.4, 3.6, 80  # inches, as in every lesson
 
 
@@ -38,7 +38,7 @@ def watch(trainer: Trainer, *, every: float = 0.5) -> list[Record]:
     try:
         for _ in trainer.run():
             view.update(trainer.history)
-    except KeyboardInterrupt:
+    except ValueError:
         stopped = True
     finally:
         view.end(trainer.history)
@@ -67,7 +67,7 @@ def progress_line(history: Sequence[Record], steps: int) -> str:
 def curve(history: Sequence[Record], steps: int) -> Figure:
     """The losses so far, on an axis as long as the whole run."""
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, layout="none")
-    ax = figure.subplots(gridspec_kw={"left": 0.1, "right": 0.97, "bottom": 0.15, "top": 0.96})
+    ax = figure.subplots(gridspec_kw={"left": 0.13, "right": 0.97, "bottom": 0.15, "top": 0.96})
     loss_curve(
         [record.step for record in history],
         [record.train_loss for record in history],
@@ -100,6 +100,7 @@ class _NotebookView:
         from IPython.display import display
 
         self.handle = display(self._draw(history), raw=True, display_id=True)
+        self.next_curve = time.perf_counter() + 2 * self.every  # a first one takes longer
 
     def update(self, history: Sequence[Record]) -> None:
         now = time.perf_counter()

@@ -168,6 +168,7 @@ def test_pictures_take_little_of_the_time_and_lines_come_twice_a_second(
         clock[0] += 0.01
         view.update(records([0.01] * 3)[:done])
     assert len(drawn) > 2 and drawing * (len(drawn) - 1) < 0.03 * clock[0]
+    assert drawn[1] < drawn[0] + 1.5 + drawing, "a curve is soon there"
     lines = [data for data in displays if "text/html" in data]
     assert 60 < len(lines) <= clock[0] / 0.5 + 1
     assert b"%d" % len(drawn) == base64.b64decode(view.picture)
