@@ -21,7 +21,7 @@ from course_lib.training.trainer import Record, Trainer
 
 SMOOTHING = 20  # steps: the loss of one batch jumps up and down
 RECENT = 50  # steps that speed is measured over
-SHARE = 0.05  # of the time, at most, goes into pictures
+SHARE = 0.02  # of the time, at most, goes into pictures
 WIDTH, HEIGHT, DPI = 6.4, 3.6, 80  # inches, as in every lesson
 
 
@@ -38,7 +38,7 @@ def watch(trainer: Trainer, *, every: float = 0.5) -> list[Record]:
     try:
         for _ in trainer.run():
             view.update(trainer.history)
-    except ValueError:
+    except KeyboardInterrupt:
         stopped = True
     finally:
         view.end(trainer.history)

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from course_lib.doctor import folders
 from course_lib.doctor.folders import checkpoint, checkpoints, corpora, disk, notebooks, place
@@ -200,8 +201,6 @@ def test_a_chinese_font(monkeypatch, font, state):
 
 @pytest.mark.parametrize("wrong", ["many", "0", "-1", "100000", ""])
 def test_a_number_of_threads_that_cannot_be(monkeypatch, wrong):
-    import torch
-
     before = torch.get_num_threads()
     monkeypatch.setenv("COURSE_THREADS", wrong)
     (finding,) = folders.threads()
@@ -210,8 +209,12 @@ def test_a_number_of_threads_that_cannot_be(monkeypatch, wrong):
 
 
 def test_threads_that_can_be_and_more_than_this_program_may_use(monkeypatch):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
     monkeypatch.setenv("COURSE_THREADS", "1")
     assert folders.threads()[0].text == "1, by COURSE_THREADS"
+    assert torch.get_num_threads() == 2, "looking changes nothing"
+    torch.set_num_threads(before)
     monkeypatch.delenv("COURSE_THREADS")
     assert folders.threads()[0].state == "ok"
     monkeypatch.setenv("COURSE_THREADS", "2")
