@@ -98,7 +98,7 @@ def run_comparison(
     conditions = conditions_of(name, comparison, options)
     store = Store(folder / f"{name}.json", conditions, again=again)
     total = comparison.rounds * len(comparison.cases)
-    say(f"{comparison.title}: about {comparison.minutes:.0f} min")
+    say(f"{comparison.title}: about {max(1, round(comparison.minutes))} min in all")
     if store.found == total:
         say(f"measured already, on {store.date}; --again measures anew")
     elif store.found:

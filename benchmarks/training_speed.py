@@ -8,7 +8,7 @@ from benchmarks.eager_loop import EagerGPT, EagerLoop
 from benchmarks.harness import Case, Comparison, Contestant, Options, repeat
 from benchmarks.report import Row, must_with_bfloat16
 from benchmarks.store import Results
-from benchmarks.training_runs import build_trainer, load_shakespeare, with_training
+from benchmarks.training_runs import build_trainer, load_shakespeare, toy_preset, with_training
 from course_lib.data.corpora import Corpus
 from course_lib.training.presets import Preset, get_preset
 
@@ -23,7 +23,7 @@ def make(options: Options) -> Comparison:
     corpus = load_shakespeare(options.quick_check)
     plain = get_preset("plain")
     if options.quick_check:
-        plain = plain.changed(model={"n_layers": 1, "d_model": 16}, training={})
+        plain = toy_preset(plain)
     seconds = 0.0 if options.quick_check else SECONDS
     threads = (1, 2) if options.threads is None else (options.threads,)
     contestants = {
