@@ -1,8 +1,6 @@
 """Preset `gpu` on CUDA: training speed and the share of the GPU it uses, time to a loss, writing.
 
-Model FLOPs utilisation is the arithmetic that the model needs, over what the GPU could do in that
-time. A token of training needs 6 · parameters + 12 · n_layers · d_model · context_length operations
-(Chowdhery et al. 2022, arXiv 2204.02311, appendix B).
+At toy size it runs on any device, and its tables name the device.
 """
 
 from __future__ import annotations
@@ -27,29 +25,12 @@ from benchmarks.training_runs import (
     train,
     with_training,
 )
+from benchmarks.utilisation import flops_per_token, peak_flops, utilisation
 from course_lib.data.corpora import Corpus
-from course_lib.model.gpt import GPT, count_parameters
 from course_lib.runtime import choose_device
 from course_lib.training.presets import Preset, get_preset
 from course_lib.training.trainer import Record, Trainer
 
-# dense bfloat16 (float16 where the GPU has no bfloat16) in 10¹² operations a second, as the maker
-# states it; longer names first, for "H100 PCIe" is not "H100"
-PEAK_TFLOPS = {
-    "B200": 2250,
-    "H200": 989,
-    "H100 PCIe": 756,
-    "H100": 989,
-    "A100": 312,
-    "L40S": 362,
-    "L4": 121,
-    "A10": 125,
-    "T4": 65,
-    "V100": 125,
-    "RTX 5090": 209.5,
-    "RTX 4090": 165.2,
-    "RTX 3090": 71,
-}
 TARGET = 1.49  # full validation loss on this corpus, near 1.47 on the whole tiny Shakespeare
 SECONDS = 5.0
 CASE = "preset gpu"
@@ -173,33 +154,6 @@ def make_cache(options: Options) -> Comparison:
         ],
         about={"gpu": _name(device)},
     )
-
-
-def flops_per_token(model: GPT) -> int:
-    """Operations that training on one token needs, forward and backward.
-
-    An embedding that is only looked up computes nothing and is not counted.
-    """
-    config = model.config
-    parameters = count_parameters(model)
-    if not config.tied_head:
-        parameters -= model.token_embedding.weight.numel()
-    return 6 * parameters + 12 * config.n_layers * config.d_model * config.context_length
-
-
-def peak_flops(name: str, given_tflops: float | None) -> float | None:
-    """What the GPU of that name can do in a second; None if it is not known."""
-    if given_tflops is not None:
-        return given_tflops * 1e12
-    return next((peak * 1e12 for gpu, peak in PEAK_TFLOPS.items() if gpu in name), None)
-
-
-def utilisation(measurements: list[Measurement], peak: float | None) -> str:
-    """The median share of the GPU's operations that a way of training uses, in per cent."""
-    if peak is None:
-        return "unknown: give --peak-tflops"
-    shares = [m["tokens"] * m["flops_per_token"] / m["seconds"] / peak for m in measurements]
-    return f"{100 * statistics.median(shares):.1f} %"
 
 
 def _device(options: Options) -> torch.device:

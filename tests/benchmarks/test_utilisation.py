@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.gpu import PEAK_TFLOPS, flops_per_token, peak_flops, utilisation
+from benchmarks.utilisation import PEAK_TFLOPS, flops_per_token, peak_flops, utilisation
 from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT
 
