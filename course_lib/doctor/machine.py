@@ -47,8 +47,16 @@ def system() -> tuple[Finding, ...]:
     shared = "" if usable == cores else f", {usable} of them for this program"
     return (
         Finding("has", "system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
-        Finding("has", "processor", f"{processor_name()}; cores: {cores}{shared}"),
+        Finding("has", "processor", f"{processor_name()}; cores: {cores}{shared}{busy(usable)}"),
     )
+
+
+def busy(usable: int) -> str:
+    """A warning that what is measured now is too slow, if more programs run than cores."""
+    running = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0  # not on Windows
+    if running <= usable:
+        return ""
+    return f"; busy ({running:.0f} programs want to run), so times below are too long"
 
 
 def processor_name() -> str:

@@ -78,6 +78,14 @@ def test_a_gpu_with_its_capability_and_memory(monkeypatch):
     assert machine.devices()[0].text == said
 
 
+def test_a_busy_machine_says_so(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.8, 1.0, 1.0), raising=False)
+    assert "busy (8 programs want to run)" in machine.busy(2)
+    assert machine.busy(8) == ""
+    monkeypatch.delattr(os, "getloadavg")
+    assert machine.busy(2) == ""
+
+
 # ---- speed
 
 
