@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import math
 import os
 import shlex
 import sys
@@ -59,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 def train(options: argparse.Namespace) -> int:
     """Train a GPT by a preset, or go on with a run that was stopped, and write the run's folder."""
     from course_lib.training.run_folder import RunFolder
+    from course_lib.training.screen import Patient, summary
     from course_lib.training.session import Wishes, new_session, resumed_session
 
     out = usable_path(options.out, "--out")
@@ -73,14 +73,14 @@ def train(options: argparse.Namespace) -> int:
         if trainer.finished and folder.finished_at() == steps:
             print(f"{out} is finished, {done:,} of {steps:,} steps; a larger --steps extends it.")
             return 0
-        with redirect_stdout(_Patient(sys.stdout)), redirect_stderr(_Patient(sys.stderr)):
+        with redirect_stdout(Patient(sys.stdout)), redirect_stderr(Patient(sys.stderr)):
             print(session.describe() + (f" It goes on after step {done:,}." if done else ""))
             code = _train_with_bar(folder, trainer, options.stop_after)
             try:
                 result = folder.finish(trainer)
             except KeyboardInterrupt:
                 result = folder.finish(trainer, measure=False)
-            print(_summary(result), f"Written to {out}", sep="\n")
+            print(summary(result), f"Written to {out}", sep="\n")
             if not trainer.finished:
                 print(
                     f"{result['steps']:,} of {steps:,} steps are done. To go on: "
@@ -165,10 +165,12 @@ def _train_with_bar(folder, trainer, stop_after: int | None) -> int:
 
     Returns 0, or 130 if stopped by Ctrl-C.
     """
+    from course_lib.training.screen import show_bar
+
     steps = trainer.config.steps
     try:
         if stop_after is None or len(trainer.history) < stop_after:
-            _watch(folder.train(trainer), len(trainer.history), steps, stop_after)
+            show_bar(folder.train(trainer), len(trainer.history), steps, stop_after)
     except KeyboardInterrupt:
         if not trainer.history:
             raise
@@ -187,68 +189,6 @@ def _train_with_bar(folder, trainer, stop_after: int | None) -> int:
     if not trainer.finished:
         folder.save(trainer)
     return 0
-
-
-def _watch(records, done: int, steps: int, stop_after: int | None) -> None:
-    """Draw the bar, up to a step if one is given."""
-    from tqdm import tqdm
-
-    layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left{postfix}]"
-    with tqdm(total=steps, initial=done, bar_format=layout, dynamic_ncols=True) as bar:
-        for record in records:
-            speed = record.tokens / max(record.seconds, 1e-9)
-            bar.set_postfix_str(
-                f"loss {record.train_loss:.3f}, {speed:,.0f} characters/s", refresh=False
-            )
-            bar.update(record.step - bar.n)
-            if record.val_loss is not None:
-                bar.write(f"step {record.step:5,d}: validation loss {record.val_loss:.4f}")
-            if record.step == stop_after:
-                break
-
-
-def _summary(result: dict) -> str:
-    cost = (
-        f"{result['train_seconds']:.1f} s of training, "
-        f"{result['tokens_per_second']:,.0f} characters/s"
-    )
-    if result["val_loss"] is None:
-        lines = [f"No validation loss was measured; {cost}"]
-    else:
-        lines = [f"Validation loss {result['val_loss']:.4f} nats per character; {cost}"]
-    if result["best_step"] and result["best_val_loss"] < (result["val_loss"] or math.inf):
-        lines.append(
-            f"The lowest was {result['best_val_loss']:.4f}, at step {result['best_step']:,}: best/"
-        )
-    if result["test_loss"] is not None:
-        lines.append(
-            f"Test loss {result['test_loss']:.4f}, on text that had no part in any choice "
-            "(so choose nothing by it)"
-        )
-    return "\n".join(lines)
-
-
-class _Patient(io.TextIOBase):
-    """A stream whose reader may go away (`| head`, a full disk): the training goes on."""
-
-    def __init__(self, stream) -> None:
-        self.stream = stream
-
-    def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
-            self.stream.write(text)
-            self.stream.flush()
-        return len(text)
-
-    def isatty(self) -> bool:
-        return self.stream.isatty()
-
-    def fileno(self) -> int:
-        return self.stream.fileno()
-
-    @property
-    def encoding(self) -> str:
-        return self.stream.encoding
 
 
 class _Parser(argparse.ArgumentParser):

@@ -125,6 +125,12 @@ def test_progress_prints_the_lessons(tmp_path, monkeypatch, capsys):
     assert "02" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_doctor_prints_its_report(monkeypatch, code):
+    monkeypatch.setattr("course_lib.doctor.print_report", lambda: code)
+    assert main(["doctor"]) == code
+
+
 MISTAKES = {
     "no command": ([], "COMMAND"),
     "unknown command": (["fly"], "fly"),

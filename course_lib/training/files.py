@@ -42,14 +42,10 @@ def read_sealed(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
     Raises CourseError naming the file that is missing, cut or altered.
     """
-    for attempt in (1, 2):  # a training may have replaced the folder between two of its files
-        try:
-            config = read_config(whole(folder) / CONFIG)
-            return config, {name: _read(folder, name, config) for name in config["checksums"]}
-        except CourseError:
-            if attempt == 2:
-                raise
-    raise AssertionError
+    try:
+        return _read_all(folder)
+    except CourseError:  # a training may have replaced the folder between two of its files
+        return _read_all(folder)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -146,6 +142,11 @@ def cannot_write(folder: Path, error: OSError, files: Mapping[str, bytes] | floa
 
 def _beside(folder: Path, role: str) -> Path:
     return folder.with_name(f".{folder.name}.{role}")
+
+
+def _read_all(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    config = read_config(whole(folder) / CONFIG)
+    return config, {name: _read(folder, name, config) for name in config["checksums"]}
 
 
 def _read(folder: Path, name: str, config: dict[str, Any]) -> bytes:

@@ -154,6 +154,34 @@ def test_the_prefix_that_compile_leaves_is_not_written():
     assert set(checkpoint.weights_to_store(_Compiled(model))) == names
 
 
+def test_nor_is_the_one_of_distributed_training():
+    class Distributed(torch.nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module, self.config = module, module.config
+
+    model = small_gpt()
+    names = set(checkpoint.weights_to_store(model))
+    wrapped = Distributed(_Compiled(model))
+    assert "module._orig_mod.final_norm.weight" in wrapped.state_dict()
+    assert set(checkpoint.weights_to_store(wrapped)) == names
+
+
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(run, monkeypatch):
+    read_config, replaced = files.read_config, []
+
+    def slow(path):
+        config = read_config(path)
+        if not replaced:
+            replaced.append(path)
+            contents = {**files.read_sealed(run)[1], "result.json": b"{}\n"}
+            files.replace_folder(run, files.seal({**config, "training": {"steps": 9}}, contents))
+        return config
+
+    monkeypatch.setattr(files, "read_config", slow)
+    assert load_run(run)[2]["training"] == {"steps": 9}
+
+
 # ---- weights that do not fit
 
 

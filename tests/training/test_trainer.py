@@ -293,3 +293,34 @@ def test_a_stop_in_the_middle_of_an_evaluation_loses_no_step(monkeypatch):
     assert [record.step for record in stopped.history] == [1, 2]
     list(stopped.run())
     assert losses(stopped) == losses(straight)
+
+
+def test_a_compiled_model_trains_the_same_weights_and_is_evaluated_as_it_is(monkeypatch):
+    passes = []
+
+    class Compiled(torch.nn.Module):
+        """What torch.compile gives, without the minute that it takes."""
+
+        def __init__(self, module):
+            super().__init__()
+            self._orig_mod = module
+
+        def forward(self, *arguments):
+            passes.append(arguments)
+            return self._orig_mod(*arguments)
+
+    plain = trained(model_values={"dropout": 0.2})
+    monkeypatch.setattr(torch, "compile", Compiled)
+    compiled = trained(model_values={"dropout": 0.2}, compile=True)
+    assert len(passes) == 6  # a step each, and none of an evaluation
+    assert losses(compiled) == losses(plain)
+    names = {name for name, _ in compiled.model.named_parameters()}
+    assert {name.rpartition(".")[0] for name in compiled.optimizer.state_dict()} <= names
+
+
+def test_the_test_part_is_measured_at_the_end_alone():
+    trainer = Trainer(small_gpt(), text(200), text(40), recipe(), test_tokens=text(50, 7))
+    for record in trainer.run():
+        assert record.step == 6 or trainer.result()["test_loss"] is None
+    assert trainer.result()["test_loss"] == evaluate(trainer.model, text(50, 7))
+    assert trainer.result(measure=False)["test_loss"] is None
