@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from course_lib.data.tokenizer import CharTokenizer, normalise
-from course_lib.model.cache import why_not_cached
 from course_lib.model.continuation import CachedLogits, recomputed_logits
 from course_lib.model.gpt import GPT
+from course_lib.model.snapshot import why_not_cached
 from course_lib.runtime import CourseError, notice
 
 GREEDY_BELOW = 1e-8  # a temperature so low leaves nothing but the largest logit
@@ -59,7 +59,7 @@ def next_token_probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / sampling.temperature
     everything = logits.softmax(dim=-1)
     if sampling.top_k is None and sampling.top_p in (None, 1):
-        return everything
+        return everything  # nothing to sort
     probabilities, order = everything.sort(dim=-1, descending=True, stable=True)
     if sampling.top_k is not None:
         probabilities[..., sampling.top_k :] = 0.0

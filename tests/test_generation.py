@@ -216,6 +216,15 @@ def test_scores_that_are_no_numbers_are_refused(temperature):
     assert choose(logits[:1], Sampling(temperature=0.0), generators[:1]).tolist() == [0]
 
 
+@CACHE
+def test_a_model_that_diverged_is_said_to_have(use_cache):
+    model = gpt()
+    with torch.no_grad():
+        model.head.weight.fill_(math.nan)
+    with pytest.raises(CourseError, match="scores are not numbers"):
+        written(model, tokens_of(3), 2, use_cache=use_cache)
+
+
 def test_the_same_seed_writes_the_same_and_another_something_else():
     model, prompt, warm = gpt(), tokens_of(3), Sampling(temperature=1.5)
     assert written(model, prompt, 30, warm, seed=1) == written(model, prompt, 30, warm, seed=1)

@@ -14,46 +14,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.model.attention import MultiHeadAttention, causal_mask
-from course_lib.model.block import PostNormBlock, PreNormBlock
+from course_lib.model.block import PostNormBlock
 from course_lib.model.config import require_positive
 from course_lib.model.gpt import GPT, INTEGERS, evaluating
-from course_lib.model.layers import FeedForward, LayerNorm, RMSNorm, SwiGLU
-from course_lib.model.positions import (
-    ALiBi,
-    AttentionPositions,
-    LearnedPositions,
-    Places,
-    RotaryPositions,
-    SinusoidalPositions,
-)
+from course_lib.model.positions import Places
+from course_lib.model.snapshot import Watch, why_not_cached
 from course_lib.model.step import GPTStep, Moment, run_block, side_by_side
 from course_lib.runtime import CourseError
 
-KNOWN = (
-    GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, FeedForward, SwiGLU, LayerNorm, RMSNorm,
-    SinusoidalPositions, LearnedPositions, AttentionPositions, RotaryPositions, ALiBi,
-    nn.ModuleList, nn.Linear, nn.Embedding, nn.Dropout, nn.Identity,
-)  # fmt: skip
 TABLE = 256  # how many positions' rotations are computed at once
-
-
-def why_not_cached(model: nn.Module) -> str | None:
-    """Why CachedGPT would not compute what the model does, or None if it would.
-
-    It knows the course's own layers. One that was replaced, patched or hooked would be passed by.
-    """
-    for name, module in model.named_modules():
-        what = f"its {name}" if name else "it"
-        if type(module) not in KNOWN:
-            return f"{what} is a {type(module).__name__}"
-        if "forward" in vars(module):
-            return f"{what} has a forward of its own"
-        if module._forward_hooks or module._forward_pre_hooks:
-            return f"{what} has a hook"
-    return None
 
 
 class CachedGPT:
@@ -89,7 +61,7 @@ class CachedGPT:
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
         """Forget what the given rows have read. Without rows: all, and look at the weights anew."""
-        if rows is None and self._weights_changed():
+        if rows is None and self._watch.changed():
             self._prepare()
         for row in range(self.batch_size) if rows is None else self._known(rows):
             self.read[row] = 0
@@ -116,7 +88,7 @@ class CachedGPT:
         logits mean nothing. rows: those of the batch that read, while the others wait. Raises
         CourseError for what does not fit, and for a model that has changed since the last reset.
         """
-        if self._weights_changed():
+        if self._watch.changed():
             raise CourseError(
                 "the model has changed since this cache was made or reset; call reset() and read "
                 "the text again"
@@ -143,23 +115,7 @@ class CachedGPT:
         self.values = torch.zeros(*shape, self.window, config.d_head, **layout)
         self._step = GPTStep(self.model, self.keys, self.values)
         self._rotations, self._rotations_start = self.values.new_empty(0), 0
-        self._watched = [w for w in self.model.parameters() if not w.is_inference()]
-        self._fingerprint = self._take_fingerprint()
-        self._head_sample = self.model.head.weight[0].clone()
-
-    def _take_fingerprint(self) -> tuple:
-        weight = self.model.token_embedding.weight
-        return id(weight), weight.data_ptr(), [watched._version for watched in self._watched]
-
-    def _weights_changed(self) -> bool:
-        """Whether the copies are old. Asked at each step, so it must be cheap, and need not prove.
-
-        A change in place counts up a tensor's _version, but not one by a fused optimiser. That
-        moves every row of the head, for each token's score has a gradient.
-        """
-        return self._take_fingerprint() != self._fingerprint or not torch.equal(
-            self.model.head.weight[0], self._head_sample
-        )
+        self._watch = Watch(self.model)
 
     # ---- one token in each row
 
@@ -187,7 +143,7 @@ class CachedGPT:
         """What is added to the scores: the bias of the scheme, −inf for slots not in use yet."""
         newest = torch.tensor(self.read, device=self.keys.device)  # (batch,)
         held = ring_positions(newest, filled, self.window)  # (batch, slot)
-        offset = self.model.attention_positions.score_bias(newest[:, None], held[:, :])
+        offset = self.model.attention_positions.score_bias(newest[:, None], held)
         if offset is None:
             offset = self.keys.new_zeros(())
         offset = offset.masked_fill((held < 0)[:, None, None], -math.inf).to(self.keys.dtype)
@@ -227,7 +183,7 @@ class CachedGPT:
             held.shape[1],
             (positions >= 0) & (positions >= after[:, None] - self.window),
         )
-        with evaluating(model), torch.inference_mode():
+        with evaluating(model):
             x = model.embed(tokens, positions, last)
             for layer, block in enumerate(model.blocks):
                 attend = partial(self._attend, piece, layer, block.attention)

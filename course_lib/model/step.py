@@ -63,8 +63,9 @@ def turn_pairs(heads: Tensor, rotation: Tensor) -> Tensor:
 
     In float32, for there are no complex numbers of 16 bits, and back.
     """
-    pairs = torch.view_as_complex(heads.float().unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * rotation).flatten(-2).to(heads.dtype)
+    batch, n_heads, d_head = heads.shape
+    pairs = torch.view_as_complex(heads.float().view(batch, n_heads, d_head // 2, 2))
+    return torch.view_as_real(pairs * rotation).view(heads.shape).to(heads.dtype)
 
 
 def side_by_side(heads: Tensor) -> Tensor:
@@ -91,7 +92,7 @@ def norm_step(norm: LayerNorm | RMSNorm | nn.Identity) -> Step:
         scaled = weight.float() * math.sqrt(len(weight))
         return lambda x: (unit_norm(x, norm.epsilon) * scaled).to(weight.dtype)
     bias = None if norm.bias is None else norm.bias.detach().clone()
-    return lambda x: F.layer_norm(x, weight.shape, weight, bias, norm.epsilon)
+    return lambda x: torch.layer_norm(x, weight.shape, weight, bias, norm.epsilon)
 
 
 def feed_forward_step(layer: FeedForward | SwiGLU) -> Step:
@@ -170,15 +171,18 @@ class AttentionStep:
 
     def __call__(self, x: Tensor, now: Moment) -> Tensor:
         """x (batch, d_model) → what was gathered, (batch, d_model)."""
-        n_heads, n_kv_heads = self.n_heads, self.n_kv_heads
-        projected = self.project(x).view(self.batch, -1, self.d_head)
-        turned = projected.narrow(1, 0, n_heads + n_kv_heads)
+        turned, value = (
+            self.project(x)
+            .view(self.batch, -1, self.d_head)
+            .split_with_sizes((self.n_heads + self.n_kv_heads, self.n_kv_heads), dim=1)
+        )
         if self.norm_weight is not None:
             turned = (unit_norm(turned, self.epsilon) * self.norm_weight).to(x.dtype)
         if now.rotation is not None:
             turned = turn_pairs(turned, now.rotation)
-        self._write(turned[:, n_heads:], projected[:, n_heads + n_kv_heads :], now.slot)
-        query = turned[:, :n_heads].reshape(self.batch * n_kv_heads, -1, self.d_head)
+        query, key = turned.split_with_sizes((self.n_heads, self.n_kv_heads), dim=1)
+        self._write(key, value, now.slot)
+        query = query.reshape(self.batch * self.n_kv_heads, -1, self.d_head)
         keys, values = self.flat_keys, self.flat_values
         if now.filled < keys.shape[-1]:
             keys, values = keys[:, :, : now.filled], values[:, : now.filled]

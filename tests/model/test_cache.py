@@ -6,10 +6,11 @@ from torch import nn
 
 from course_lib.lens.capture import capture
 from course_lib.model import cache
-from course_lib.model.cache import CachedGPT, ring_positions, why_not_cached
+from course_lib.model.cache import CachedGPT, ring_positions
 from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT
 from course_lib.model.layers import FeedForward
+from course_lib.model.snapshot import why_not_cached
 from course_lib.runtime import CourseError
 
 VOCABULARY, CONTEXT = 13, 8
