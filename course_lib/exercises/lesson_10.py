@@ -1,0 +1,900 @@
+"""Exercises and quiz of lesson 10: the parts of a training loop."""
+
+import math
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from course_lib.data import batches
+from course_lib.data.batches import evaluation_windows
+from course_lib.exercises.model import Choice, Exercise, Misconception, Question
+from course_lib.training import schedule, trainer
+from course_lib.training.trainer import next_token_loss
+
+
+def random_windows(tokens, batch_size, context_length, generator):
+    """Windows that begin anywhere in tokens (position), each place equally likely.
+
+    Returns inputs and targets, both (batch, position): context_length characters each, and for
+    every input the character that follows it. Draw the beginnings with one
+    `torch.randint(..., generator=generator)`.
+    """
+    starts = torch.randint(len(tokens) - context_length, (batch_size, 1), generator=generator)
+    positions = starts + torch.arange(context_length)  # (batch, position)
+    return tokens[positions], tokens[positions + 1]
+
+
+def training_step(model, optimizer, inputs, targets, clip):
+    """One update in training mode; the loss before it, in nats, as a float.
+
+    inputs, targets: (batch, position); model(inputs): logits (batch, position, vocab_size).
+    clip: the largest norm that the whole gradient may have.
+    """
+    model.train()
+    loss = next_token_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return loss.item()
+
+
+def warmup_cosine(step, *, steps, warmup, peak, minimum):
+    """The learning rate of step 0 ≤ step < steps, a float.
+
+    Steps 0 to warmup: a line, peak/(warmup + 1) at step 0, the peak at step `warmup`.
+    After it: half a cosine, down to `minimum` at the last step, steps - 1.
+    """
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    progress = (step - warmup) / (steps - 1 - warmup)  # 0 at the peak, 1 at the last step
+    return minimum + (peak - minimum) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def evaluate(model, tokens, batch_size=64):
+    """Mean loss in nats, a float, over all characters of tokens (position) but the first.
+
+    No dropout, no gradients. The windows come from
+    evaluation_windows(tokens, model.config.context_length, batch_size).
+    """
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for inputs, targets in evaluation_windows(tokens, model.config.context_length, batch_size):
+            loss = next_token_loss(model(inputs), targets)
+            total += loss.item() * targets.numel()
+    return total / (len(tokens) - 1)
+
+
+# windows
+
+
+def _draw(answer, tokens, batch_size, context_length, seed):
+    """Two batches in a row from a generator with this seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [answer(tokens, batch_size, context_length, generator) for _ in range(2)]
+
+
+def _text(length, seed):
+    """As many different numbers, so that each says where it stood."""
+    return torch.randperm(length, generator=torch.Generator().manual_seed(seed)) + length
+
+
+def _window_cases():
+    yield _text(101, 0), 5, 7, 1
+    yield _text(23, 1), 3, 2, 2
+    yield _text(11, 2), 7, 5, 3
+    yield _text(13, 3), 31, 11, 4  # two places to begin
+    yield _text(5, 4), 2, 3, 5
+
+
+def _windows(choose_starts, targets_at=1):
+    """A version of random_windows with other beginnings, or other targets."""
+
+    def windows(tokens, batch_size, context_length, generator):
+        starts = choose_starts(len(tokens), batch_size, context_length, generator)
+        positions = starts + torch.arange(context_length)
+        return tokens[positions], tokens[positions + targets_at]
+
+    return windows
+
+
+def _right_starts(length, batch_size, context_length, generator):
+    return torch.randint(length - context_length, (batch_size, 1), generator=generator)
+
+
+def _sliced(places):
+    """Windows as slices, with `places(length, context_length)` beginnings."""
+
+    def windows(tokens, batch_size, context_length, generator):
+        count = places(len(tokens), context_length)
+        starts = torch.randint(count, (batch_size,), generator=generator)
+        inputs = torch.stack([tokens[i : i + context_length] for i in starts])
+        return inputs, torch.stack([tokens[i + 1 : i + context_length + 1] for i in starts])
+
+    return windows
+
+
+def _cut_in_two(tokens, batch_size, context_length, generator):
+    inputs, _ = random_windows(tokens, batch_size, context_length, generator)
+    return inputs[:, :-1], inputs[:, 1:]
+
+
+def _one_target(tokens, batch_size, context_length, generator):
+    inputs, targets = random_windows(tokens, batch_size, context_length, generator)
+    return inputs, targets[:, -1]
+
+
+def _transposed(tokens, batch_size, context_length, generator):
+    inputs, targets = random_windows(tokens, batch_size, context_length, generator)
+    return inputs.T, targets.T
+
+
+def _own_generator(tokens, batch_size, context_length, generator):
+    return random_windows(tokens, batch_size, context_length, torch.Generator().manual_seed(0))
+
+
+_FAR = (
+    "Some of your windows begin too near the end: no character is left to be the target of the "
+    "last one. A window takes context_length characters **and one more**, so the last beginning "
+    "is len(tokens) − context_length − 1. `torch.randint(n, …)` draws 0 to n − 1."
+)
+
+WINDOWS = Exercise(
+    id="10.windows",
+    title="Draw random windows",
+    stars=2,
+    minutes=7,
+    solution=random_windows,
+    reference=batches.random_windows,
+    cases=_window_cases,
+    call=_draw,
+    misconceptions=(
+        Misconception(
+            "the last window left out",
+            _windows(lambda n, b, t, g: torch.randint(n - t - 1, (b, 1), generator=g)),
+            "Your last possible window is never drawn. It begins at len(tokens) − context_length − "
+            "1, and `torch.randint(n, …)` draws 0 to n − 1: there are len(tokens) − context_length "
+            "places to begin.",
+        ),
+        Misconception(
+            "one place too many",
+            _windows(lambda n, b, t, g: torch.randint(n - t + 1, (b, 1), generator=g)),
+            _FAR,
+        ),
+        Misconception("one place too many, sliced", _sliced(lambda n, t: n - t + 1), _FAR),
+        Misconception(
+            "anywhere at all",
+            _windows(lambda n, b, t, g: torch.randint(n, (b, 1), generator=g)),
+            _FAR,
+        ),
+        Misconception("anywhere at all, sliced", _sliced(lambda n, t: n), _FAR),
+        Misconception(
+            "targets are the inputs",
+            _windows(_right_starts, targets_at=0),
+            "Your targets are the inputs themselves. A model learns to repeat what it reads in no "
+            "time, its loss falls to nearly 0, and it cannot write a word. The target of a character "
+            "is the *next* one: positions + 1.",
+        ),
+        Misconception(
+            "targets are the characters before",
+            _windows(_right_starts, targets_at=-1),
+            "Your targets lie one place to the left: each is the character *before* its input, and "
+            "for all but the first one the model has it in front of its eyes. Shift to the right: "
+            "positions + 1.",
+        ),
+        Misconception(
+            "a window cut in two",
+            _cut_in_two,
+            "You draw context_length characters and take the inputs from the first of them and the "
+            "targets from the last, so both are one short. Draw context_length + 1 characters, or "
+            "take the targets from the text itself.",
+        ),
+        Misconception(
+            "one target a window",
+            _one_target,
+            "You give one target a window, the character after its end. A GPT predicts at **every** "
+            "position (lesson 04), so there are context_length targets: the window, shifted by one.",
+        ),
+        Misconception(
+            "one beginning for the whole batch",
+            _windows(lambda n, b, t, g: torch.randint(n - t, (1, 1), generator=g).expand(b, 1)),
+            "All windows of your batch are the same one: only one beginning was drawn. Draw "
+            "batch_size of them: `(batch_size, 1)`.",
+        ),
+        Misconception(
+            "generator ignored",
+            _windows(lambda n, b, t, g: torch.randint(n - t, (b, 1))),
+            "The generator was not used. Then whatever else draws random numbers, dropout say, "
+            "changes which windows come next, and no run can be repeated or resumed: pass "
+            "`generator=generator` to `torch.randint`.",
+        ),
+        Misconception(
+            "a generator of its own",
+            _own_generator,
+            "You make a new generator with the same seed at each call, so each batch is the first "
+            "one again: the model would see nothing else of the text. Use the generator given.",
+        ),
+        Misconception(
+            "whole windows only",
+            _windows(lambda n, b, t, g: t * torch.randint((n - 1) // t, (b, 1), generator=g)),
+            "Your windows begin at multiples of context_length only, so the model always meets the "
+            "same pieces. Let them begin anywhere: there are len(tokens) − context_length places.",
+        ),
+        Misconception(
+            "without repetition",
+            _windows(lambda n, b, t, g: torch.randperm(n - t, generator=g)[:b, None]),
+            "`randperm` draws beginnings that differ within a batch. That is a good way too, but it "
+            "gives a smaller batch when the text has few places to begin. Draw with `torch.randint`, "
+            "so that your run is the one of this lesson.",
+        ),
+        Misconception(
+            "random decimals",
+            _windows(
+                lambda n, b, t, g: (torch.rand(b, 1, generator=g) * (n - t)).long(),
+            ),
+            "Scaling `torch.rand` gives fair beginnings too, but other ones. Draw whole numbers with "
+            "`torch.randint`, so that your run is the one of this lesson.",
+        ),
+        Misconception(
+            "axes swapped",
+            _transposed,
+            "Your windows stand in columns. The batch comes first: (batch, position).",
+        ),
+    ),
+    hints=(
+        "With tokens 0 1 2 3 4 and context_length = 3, which beginnings leave room for a target of "
+        "the last input? (Two do.) How many are there in general?",
+        "`starts` of shape (batch_size, 1) plus `torch.arange(context_length)` of shape "
+        "(context_length) gives all positions at once, (batch, position).",
+        "`tokens[positions]` looks them all up. The targets are one place further to the right.",
+    ),
+    why="The window that begins at len(tokens) − context_length − 1 has the text's last character as "
+    "its last target, so there are len(tokens) − context_length places. The generator belongs to "
+    "the caller: with its state, the windows to come are known, which is what resuming needs.",
+)
+
+
+# the training step
+
+
+class _Small(nn.Module):
+    """Scores the next token; in training a fixed half of its hidden numbers is dropped."""
+
+    def __init__(self, seed, vocab_size=5, width=7, context_length=3):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.embedding = nn.Parameter(torch.randn(vocab_size, width, generator=generator))
+        self.head = nn.Parameter(torch.randn(width, vocab_size, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.kept = torch.rand(width, generator=generator) < 0.5
+        self.config = SimpleNamespace(context_length=context_length, vocab_size=vocab_size)
+        self.had_gradients = False
+
+    def forward(self, tokens):
+        self.had_gradients = self.had_gradients or torch.is_grad_enabled()
+        hidden = self.embedding[tokens]
+        if self.training:
+            hidden = 2 * hidden * self.kept
+        return hidden @ self.head + self.bias
+
+
+def _three_steps(answer, seed, clip, batch_size, context_length):
+    """The losses of three steps, and the parameters after them."""
+    model = _Small(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    generator = torch.Generator().manual_seed(seed)
+    text = torch.randint(5, (97,), generator=generator)
+    losses = []
+    for _ in range(3):
+        model.eval()  # as an evaluation may have left it
+        inputs, targets = random_windows(text, batch_size, context_length, generator)
+        losses.append(answer(model, optimizer, inputs, targets, clip))
+    return losses, torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def _step_cases():
+    yield 1, 0.5, 3, 7
+    yield 2, 2.0, 7, 3
+    yield 3, 1000.0, 5, 2
+
+
+def _step(*, order="zbcs", train=True, loss=next_token_loss, clip=None, result=None):
+    """A version of training_step: z zero_grad, b backward, c clip, s step, in another order."""
+
+    def step(model, optimizer, inputs, targets, largest):
+        clipping = clip or torch.nn.utils.clip_grad_norm_
+        moves = {
+            "z": optimizer.zero_grad,
+            "b": lambda: value.backward(),
+            "c": lambda: clipping(model.parameters(), largest),
+            "s": optimizer.step,
+        }
+        if train:
+            model.train()
+        value = loss(model(inputs), targets)
+        for move in order:
+            moves[move]()
+        return result(model, value, inputs, targets) if result else value.item()
+
+    return step
+
+
+def _clip_each(parameters, largest):
+    for parameter in parameters:
+        torch.nn.utils.clip_grad_norm_([parameter], largest)
+
+
+def _scale_to(parameters, largest):
+    gradients = [parameter.grad for parameter in parameters]
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient *= largest / norm
+
+
+_STILL = (
+    "Your losses say that the parameters never move. Either `optimizer.step()` is missing, or "
+    "`zero_grad()` stands between `backward()` and `step()` and throws away the gradient that was "
+    "just computed."
+)
+
+STEP = Exercise(
+    id="10.step",
+    title="One step of training",
+    stars=2,
+    minutes=7,
+    solution=training_step,
+    cases=_step_cases,
+    call=_three_steps,
+    misconceptions=(
+        Misconception(
+            "zero_grad forgotten",
+            _step(order="bcs"),
+            "Your first step is right, and then the gradients pile up: `backward()` *adds* to what "
+            "is there. Without `optimizer.zero_grad()` every step follows the sum of all gradients "
+            "so far, which is the fault that opens this lesson.",
+        ),
+        Misconception("step forgotten", _step(order="zbc"), _STILL),
+        Misconception(
+            "step before backward",
+            _step(order="szbc"),
+            "Your step comes before `backward()`. The first one has no gradient to follow, and the "
+            "second moves the parameters while the way back still needs them as they were, which "
+            "torch refuses. First `backward()`, then `step()`.",
+        ),
+        Misconception(
+            "clipping forgotten",
+            _step(order="zbs"),
+            "Right where the gradient is small, but nothing is clipped. Clipping changes the "
+            "gradients in place, so it belongs between `backward()`, which makes them, and `step()`, "
+            "which follows them: `torch.nn.utils.clip_grad_norm_(model.parameters(), clip)`.",
+        ),
+        Misconception(
+            "each tensor clipped by itself",
+            _step(clip=_clip_each),
+            "You clip the gradient of each tensor by itself, which turns the whole gradient to "
+            "another direction. One norm over **all** parameters: hand `model.parameters()` to "
+            "`clip_grad_norm_` at once.",
+        ),
+        Misconception(
+            "clipped entry by entry",
+            _step(clip=torch.nn.utils.clip_grad_value_),
+            "`clip_grad_value_` cuts each entry by itself and turns the gradient to another "
+            "direction. `clip_grad_norm_` makes it shorter and keeps its direction.",
+        ),
+        Misconception(
+            "small gradients made large",
+            _step(clip=_scale_to),
+            "Your gradient always gets the norm `clip`, also when it was smaller. Clipping only "
+            "shortens: a small gradient says that little is left to do.",
+        ),
+        Misconception(
+            "evaluation mode left on",
+            _step(train=False),
+            "Your model trains in evaluation mode, without dropout, because an evaluation before it "
+            "had called `model.eval()`. Begin the step with `model.train()`.",
+        ),
+        Misconception(
+            "the loss as a tensor",
+            _step(result=lambda model, loss, inputs, targets: loss),
+            "You return a tensor. An undetached loss carries the whole graph that led to it, and kept "
+            "in a list, the graphs of all steps fill the memory. `loss.item()` is the number alone.",
+        ),
+        Misconception(
+            "nothing returned",
+            _step(result=lambda model, loss, inputs, targets: None),
+            "The step is right, but nothing comes back: end with `return loss.item()`.",
+        ),
+        Misconception(
+            "the loss after the step",
+            _step(result=lambda m, loss, x, y: next_token_loss(m(x), y).item()),
+            "You measure the loss again after the update. That costs another forward pass, and it "
+            "flatters: the model has just learned this very batch. Return the loss that you took "
+            "the gradient of.",
+        ),
+        Misconception(
+            "softmax before cross_entropy",
+            _step(loss=lambda logits, targets: next_token_loss(logits.softmax(dim=-1), targets)),
+            "You take the softmax first, and `cross_entropy` takes it once more. It expects the raw "
+            "logits; twice softmaxed, all probabilities are nearly equal and hardly anything is "
+            "learned.",
+        ),
+        Misconception(
+            "summed, not averaged",
+            _step(
+                loss=lambda logits, targets: cross_entropy(
+                    logits.flatten(0, 1), targets.flatten(), reduction="sum"
+                )
+            ),
+            "Your loss is a sum over all characters of the batch. Asked for is the mean, which does "
+            "not change with the size of the batch: the default of `cross_entropy`.",
+        ),
+        Misconception(
+            "the last position only",
+            _step(loss=lambda logits, targets: cross_entropy(logits[:, -1], targets[:, -1])),
+            "You score the last position of each window only and throw the other predictions away. "
+            "Each position has a target: use all of them.",
+        ),
+        Misconception(
+            "axes not flattened",
+            _step(loss=cross_entropy),
+            "`cross_entropy` wants the classes on axis 1, and these logits have them last: (batch, "
+            "position, vocab_size). `next_token_loss` flattens batch and position first.",
+        ),
+        Misconception(
+            "axes reshaped",
+            _step(
+                loss=lambda logits, targets: cross_entropy(
+                    logits.reshape(logits.shape[0], logits.shape[2], logits.shape[1]), targets
+                )
+            ),
+            "`reshape` or `view` cuts the logits anew in reading order, so that classes and "
+            "positions are mixed up. Flatten batch and position (`logits.flatten(0, 1)`), or "
+            "`transpose(1, 2)`.",
+        ),
+    ),
+    hints=(
+        "Six lines: into training mode; the loss; forget the old gradient; the new gradient; clip "
+        "it; follow it. And return the number.",
+        "`next_token_loss(model(inputs), targets)` is the loss. What does `loss.backward()` do with "
+        "a gradient that is there already?",
+        "`model.train()`, loss, `optimizer.zero_grad()`, `loss.backward()`, "
+        "`torch.nn.utils.clip_grad_norm_(model.parameters(), clip)`, `optimizer.step()`, "
+        "`return loss.item()`.",
+    ),
+    why="Each line has one place where it is right. `zero_grad` may stand anywhere but between "
+    "`backward` and `step`; clipping needs the gradient and must come before it is followed; "
+    "`item()` lets go of the graph.",
+)
+
+
+# the schedule
+
+
+def _all_rates(answer, steps, warmup, peak, minimum):
+    """The rates of all steps, in order."""
+    return [
+        answer(step, steps=steps, warmup=warmup, peak=peak, minimum=minimum)
+        for step in range(steps)
+    ]
+
+
+def _schedule_cases():
+    yield 23, 5, 2.0, 0.5
+    yield 11, 2, 0.01, 0.001
+    yield 7, 0, 3.0, 1.0
+    yield 13, 11, 1.0, 0.0
+
+
+def _schedule(
+    rise=lambda step, warmup: (step + 1) / (warmup + 1),
+    progress=lambda step, steps, warmup: (step - warmup) / (steps - 1 - warmup),
+    fall=lambda progress: (1 + math.cos(math.pi * progress)) / 2,
+    mix=lambda fall, peak, minimum: minimum + (peak - minimum) * fall,
+    rising=lambda step, warmup: step < warmup,
+):
+    """A version of warmup_cosine with one part of another kind."""
+
+    def rate(step, *, steps, warmup, peak, minimum):
+        if rising(step, warmup):
+            return peak * rise(step, warmup)
+        return mix(fall(progress(step, steps, warmup)), peak, minimum)
+
+    return rate
+
+
+SCHEDULE = Exercise(
+    id="10.schedule",
+    title="Warm up, then cool down",
+    stars=2,
+    minutes=6,
+    solution=warmup_cosine,
+    reference=schedule.warmup_cosine,
+    cases=_schedule_cases,
+    call=_all_rates,
+    misconceptions=(
+        Misconception(
+            "starts at zero",
+            _schedule(rise=lambda step, warmup: step / warmup),
+            "Your first step has the rate 0: a whole batch is computed, and nothing is learned from "
+            "it. Step 0 has peak/(warmup + 1): count from step + 1.",
+        ),
+        Misconception(
+            "the peak one step early",
+            _schedule(rise=lambda step, warmup: (step + 1) / warmup),
+            "Your line reaches the peak one step early, at step warmup − 1, and then has it twice. "
+            "With step `warmup` as the first at the peak there are warmup + 1 stairs: divide by "
+            "warmup + 1.",
+        ),
+        Misconception(
+            "cosine over all steps",
+            _schedule(progress=lambda step, steps, warmup: step / (steps - 1)),
+            "Your cosine runs over all steps, so after the warm-up it is part of the way down "
+            "already, and the rate drops at the joint. Let it begin where the warm-up ends: "
+            "(step − warmup) / (steps − 1 − warmup).",
+        ),
+        Misconception(
+            "cosine not shifted",
+            _schedule(progress=lambda step, steps, warmup: step / (steps - 1 - warmup)),
+            "You shortened the cosine and did not shift it: it has to be 0 at step `warmup`. Above "
+            "the line stands step − warmup.",
+        ),
+        Misconception(
+            "the minimum one step late",
+            _schedule(progress=lambda step, steps, warmup: (step - warmup) / (steps - warmup)),
+            "Your rate would reach the minimum at step `steps`, which does not exist: the last step "
+            "is steps − 1. Divide by steps − 1 − warmup.",
+        ),
+        Misconception(
+            "degrees",
+            _schedule(fall=lambda progress: (1 + math.cos(180 * progress)) / 2),
+            "`math.cos` counts in radians, so half a turn is π and not 180. Your rate jumps up and "
+            "down at random.",
+        ),
+        Misconception(
+            "a whole turn",
+            _schedule(fall=lambda progress: (1 + math.cos(2 * math.pi * progress)) / 2),
+            "A whole cosine goes down and up again, so that training ends at the peak. Half a turn, "
+            "from 0 to π, only goes down.",
+        ),
+        Misconception(
+            "a quarter of a turn",
+            _schedule(fall=lambda progress: math.cos(math.pi / 2 * progress)),
+            "A quarter of a turn, from 0 to π/2, starts flat and ends steep. Half a turn is flat at "
+            "both ends: (1 + cos(π · progress)) / 2.",
+        ),
+        Misconception(
+            "cosine below zero",
+            _schedule(fall=lambda progress: math.cos(math.pi * progress)),
+            "A cosine runs from 1 to −1, so your rate falls below the minimum. Lift and halve it, "
+            "(1 + cos(…)) / 2, and it runs from 1 to 0.",
+        ),
+        Misconception(
+            "twice as high",
+            _schedule(fall=lambda progress: 1 + math.cos(math.pi * progress)),
+            "1 + cos(…) runs from 2 to 0, so your cosine begins above the peak. Halve it.",
+        ),
+        Misconception(
+            "upside down",
+            _schedule(fall=lambda progress: (1 - math.cos(math.pi * progress)) / 2),
+            "With 1 − cos the rate drops to the minimum after the warm-up and climbs to the peak at "
+            "the end. It has to fall: 1 + cos.",
+        ),
+        Misconception(
+            "down to zero",
+            _schedule(mix=lambda fall, peak, minimum: peak * fall),
+            "Your rate falls to 0. It should end at `minimum`: minimum + (peak − minimum) · …",
+        ),
+        Misconception(
+            "cut off at the minimum",
+            _schedule(mix=lambda fall, peak, minimum: max(minimum, peak * fall)),
+            "You let the cosine fall to 0 and cut it off at the minimum, which leaves a kink and a "
+            "flat end. Stretch it between the two: minimum + (peak − minimum) · …",
+        ),
+        Misconception(
+            "minimum on top",
+            _schedule(mix=lambda fall, peak, minimum: minimum + peak * fall),
+            "Minimum + peak · … begins at minimum + peak, above the peak. Only the difference may be "
+            "scaled: (peak − minimum).",
+        ),
+        Misconception(
+            "a straight line down",
+            _schedule(fall=lambda progress: 1 - progress),
+            "You go down on a straight line. That is a good schedule too (the recipe at the end of "
+            "this lesson has it); asked for is half a cosine.",
+        ),
+        Misconception(
+            "no warm-up",
+            _schedule(
+                rising=lambda step, warmup: False,
+                progress=lambda step, steps, warmup: step / (steps - 1),
+            ),
+            "There is no warm-up: your first step has the full rate. While step < warmup, the rate "
+            "climbs in a line.",
+        ),
+        Misconception(
+            "warm-up from the minimum",
+            lambda step, *, steps, warmup, peak, minimum: (
+                minimum + (peak - minimum) * step / warmup
+                if step < warmup
+                else warmup_cosine(step, steps=steps, warmup=warmup, peak=peak, minimum=minimum)
+            ),
+            "Your line climbs from the minimum. Some programs do that; here it climbs from 0, of which "
+            "step 0 has taken one stair already: peak · (step + 1) / (warmup + 1).",
+        ),
+    ),
+    hints=(
+        "Two cases. While step < warmup, count stairs: step 0 is on the first of warmup + 1.",
+        "After it, `progress = (step - warmup) / (steps - 1 - warmup)` runs from 0 to 1. What does "
+        "(1 + cos(π · progress)) / 2 do meanwhile?",
+        "That runs from 1 to 0. Stretch it: `minimum + (peak - minimum) * …`.",
+    ),
+    why="Both pieces meet at step `warmup` with the peak, and the last step, steps − 1, has the "
+    "minimum. The library's own adds the cases in which there is nothing left to divide by.",
+)
+
+
+# evaluation
+
+
+def _measure(answer, tokens, vocab_size, context_length, batch_size, seed):
+    """The loss of a small model that was just trained, and whether gradients were kept for it."""
+    model = _Small(seed, vocab_size=vocab_size, context_length=context_length)
+    model.train()
+    loss = answer(model, tokens % vocab_size, batch_size)
+    return loss, "with gradients" if model.had_gradients else "without gradients"
+
+
+def _evaluation_cases():
+    yield _text(47, 1), 5, 7, 3, 1  # 6 windows, and 4 characters more
+    yield _text(61, 2), 3, 2, 7, 2  # 30 windows, the last two in a batch of their own
+    yield _text(23, 3), 7, 5, 19, 3  # 4 windows in one batch, and 2 characters more
+
+
+def _evaluation(*, train=False, gradients=False, add=None, finish=None):
+    """A version of evaluate that adds up, or finishes, in another way."""
+
+    def measure(model, tokens, batch_size=64):
+        model.train(train)
+        total, count = 0.0, 0
+        with torch.set_grad_enabled(gradients):
+            for inputs, targets in evaluation_windows(
+                tokens, model.config.context_length, batch_size
+            ):
+                loss = next_token_loss(model(inputs), targets)
+                total = total + (add(loss, targets) if add else loss.item() * targets.numel())
+                count += 1
+        return finish(total, count, tokens, batch_size) if finish else total / (len(tokens) - 1)
+
+    return measure
+
+
+def _first_batch(model, tokens, batch_size=64):
+    model.eval()
+    with torch.no_grad():
+        inputs, targets = next(evaluation_windows(tokens, model.config.context_length, batch_size))
+        return next_token_loss(model(inputs), targets).item()
+
+
+def _whole_windows(model, tokens, batch_size=64):
+    length = model.config.context_length
+    whole = (len(tokens) - 1) // length * length
+    return evaluate(model, tokens[: whole + 1], batch_size)
+
+
+EVALUATE = Exercise(
+    id="10.evaluate",
+    title="An honest number",
+    stars=2,
+    minutes=5,
+    solution=evaluate,
+    reference=trainer.evaluate,
+    cases=_evaluation_cases,
+    call=_measure,
+    misconceptions=(
+        Misconception(
+            "mean of the batches' means",
+            _evaluation(
+                add=lambda loss, targets: loss.item(),
+                finish=lambda total, count, tokens, batch_size: total / count,
+            ),
+            "You average the batches' means. The last batch is smaller, so its characters count "
+            "for more than the others'. Multiply each mean by `targets.numel()` and divide the sum "
+            "by the number of all targets.",
+        ),
+        Misconception(
+            "weighted by windows",
+            _evaluation(
+                add=lambda loss, targets: torch.tensor([loss.item() * len(targets), len(targets)]),
+                finish=lambda total, count, tokens, batch_size: (total[0] / total[1]).item(),
+            ),
+            "You weight each batch by its number of windows. The last window may be shorter than "
+            "the others, so count characters: `targets.numel()`.",
+        ),
+        Misconception(
+            "every batch taken for a full one",
+            _evaluation(
+                add=lambda loss, targets: loss.item(),
+                finish=lambda total, count, tokens, batch_size: total * batch_size / len(tokens),
+            ),
+            "You multiply by `batch_size`, which counts windows, and not even all of a batch need be "
+            "there. `targets.numel()` is the number of characters that were really predicted.",
+        ),
+        Misconception(
+            "the first character counted",
+            _evaluation(finish=lambda total, count, tokens, batch_size: total / len(tokens)),
+            "You divide by len(tokens). The first character is nobody's target, so there are "
+            "len(tokens) − 1 predictions.",
+        ),
+        Misconception(
+            "not divided",
+            _evaluation(finish=lambda total, count, tokens, batch_size: total),
+            "That is the sum over all characters. Divide by their number, len(tokens) − 1.",
+        ),
+        Misconception(
+            "dropout left on",
+            _evaluation(train=True),
+            "Your model is still in training mode, so dropout disturbs each prediction and the loss "
+            "comes out wrong, and different every time. Begin with `model.eval()`.",
+        ),
+        Misconception(
+            "gradients kept",
+            _evaluation(gradients=True),
+            "The number is right, but the passes were recorded for a `backward()` that never comes, "
+            "which costs memory and time. Put `with torch.no_grad():` around the loop.",
+        ),
+        Misconception(
+            "dropout and gradients left on",
+            _evaluation(train=True, gradients=True),
+            "Two things are missing before the loop: `model.eval()`, without which dropout "
+            "disturbs the predictions, and `with torch.no_grad():`, without which every pass is "
+            "recorded for a `backward()` that never comes.",
+        ),
+        Misconception(
+            "the first batch only",
+            _first_batch,
+            "You return after the first batch: the `return` belongs behind the loop, not into it.",
+        ),
+        Misconception(
+            "the end left out",
+            _whole_windows,
+            "You leave out what remains after the last whole window. `evaluation_windows` gives it as "
+            "a shorter last one.",
+        ),
+        Misconception(
+            "a tensor",
+            _evaluation(
+                add=lambda loss, targets: loss * targets.numel(),
+            ),
+            "The value is right, as a tensor. Take the number out of each loss with `loss.item()`.",
+        ),
+    ),
+    hints=(
+        "Before the loop: which mode must the model be in, and who needs gradients here?",
+        "`next_token_loss` gives the *mean* of a batch. From which number do you get back to the "
+        "sum?",
+        "`total += loss.item() * targets.numel()` in the loop, `return total / (len(tokens) - 1)` "
+        "after it.",
+    ),
+    why="Every character but the first is predicted once and counts once, whatever the batches: the "
+    "number depends on the model and the text alone, so two runs can be compared by it.",
+)
+
+EXERCISES = (WINDOWS, STEP, SCHEDULE, EVALUATE)
+
+QUIZ = (
+    Question(
+        "A new GPT over 63 characters has a loss of 9.1 at its very first step. What do you do?",
+        (
+            Choice(
+                "Train on: a loss falls, that is what training is for.",
+                False,
+                "It would fall. But the first steps, and perhaps the run, go into undoing a bad start.",
+            ),
+            Choice(
+                "Look at the initialisation first: an even guess costs ln 63 ≈ 4.14.",
+                True,
+                "Far above ln V, the newborn is sure of something it cannot know, usually because "
+                "its logits are too large.",
+            ),
+            Choice(
+                "Lower the learning rate.",
+                False,
+                "The first loss is measured before the first update. No rate has played a part yet.",
+            ),
+        ),
+    ),
+    Question(
+        "The training loss goes on falling; the validation loss has been rising since step 60.",
+        (
+            Choice(
+                "Keep the weights of step 60, and look for more text or a smaller model.",
+                True,
+                "From there on the model learns what is true of its training text only. Dropout and "
+                "fewer steps are remedies too.",
+            ),
+            Choice(
+                "Train longer, until the validation loss follows.",
+                False,
+                "It will not: the model has begun to learn the training text by heart.",
+            ),
+            Choice(
+                "The learning rate is too high.",
+                False,
+                "Then the training loss would suffer as well; here it falls.",
+            ),
+        ),
+    ),
+    Question(
+        "The first gradient of one parameter is 1000, that of another 0.001. How far does AdamW's "
+        "first step move them (weight decay aside)?",
+        (
+            Choice(
+                "The first a million times as far.",
+                False,
+                "So would plain gradient descent. AdamW divides by the root of the mean squared "
+                "gradient, which after one step is that gradient's own size.",
+            ),
+            Choice(
+                "Equally far, by the learning rate.",
+                True,
+                "Gradient over its own size is ±1. A whole step on the word of one batch is a lot, "
+                "and warm-up makes it a small one.",
+            ),
+            Choice(
+                "The first is clipped, the second is not.",
+                False,
+                "Clipping shortens the whole gradient by one factor, and AdamW divides such a factor "
+                "out again in its first step.",
+            ),
+        ),
+    ),
+    Question(
+        "Two recipes, each measured on one random batch of the validation split: 2.41 and 2.44.",
+        (
+            Choice(
+                "The first is better.",
+                False,
+                "In this lesson one batch scattered by about 0.07 around the truth: 0.03 says nothing.",
+            ),
+            Choice(
+                "Measure both on the whole split.",
+                True,
+                "That takes away the noise of the batch: both are then measured on the same "
+                "characters. What is left is the noise between seeds.",
+            ),
+            Choice(
+                "Measure both on the training text, of which there is more.",
+                False,
+                "More text, but the wrong one: that is where a model that learns by heart looks best.",
+            ),
+        ),
+    ),
+    Question(
+        "You stopped a run and kept the model's weights, nothing else. What is lost?",
+        (
+            Choice(
+                "Nothing: the weights are the model.",
+                False,
+                "They are enough to write with. To go on training as if nothing had happened takes more.",
+            ),
+            Choice(
+                "AdamW's running averages.",
+                True,
+                "They start again at zero, so that the next steps are other ones.",
+            ),
+            Choice(
+                "The state of the random generators.",
+                True,
+                "Other windows are drawn and other numbers dropped than would have been.",
+            ),
+            Choice(
+                "The place in the schedule.",
+                True,
+                "Without the step number the warm-up begins anew, in the middle of the run.",
+            ),
+        ),
+    ),
+)
