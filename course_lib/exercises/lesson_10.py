@@ -136,6 +136,30 @@ def _own_generator(tokens, batch_size, context_length, generator):
     return random_windows(tokens, batch_size, context_length, torch.Generator().manual_seed(0))
 
 
+def _from_all_over(tokens, batch_size, context_length, generator):
+    size = (batch_size, context_length)
+    positions = torch.randint(len(tokens) - context_length, size, generator=generator)
+    return tokens[positions], tokens[positions + 1]
+
+
+def _drawn_twice(tokens, batch_size, context_length, generator):
+    inputs, _ = random_windows(tokens, batch_size, context_length, generator)
+    return inputs, random_windows(tokens, batch_size, context_length, generator)[1]
+
+
+def _rolled(tokens, batch_size, context_length, generator):
+    inputs, _ = random_windows(tokens, batch_size, context_length, generator)
+    return inputs, inputs.roll(-1, dims=1)
+
+
+def _places(tokens, batch_size, context_length, generator):
+    return random_windows(torch.arange(len(tokens)), batch_size, context_length, generator)
+
+
+def _flat_starts(length, batch_size, context_length, generator):
+    return _right_starts(length, batch_size, context_length, generator).flatten()
+
+
 _FAR = (
     "Some of your windows begin too near the end: no character is left to be the target of the "
     "last one. A window takes context_length characters **and one more**, so the last beginning "
@@ -239,6 +263,36 @@ WINDOWS = Exercise(
             "`torch.randint`, so that your run is the one of this lesson.",
         ),
         Misconception(
+            "a flat row of beginnings",
+            _windows(_flat_starts),
+            "Beginnings of shape (batch_size,) and `torch.arange(context_length)` lie along the same "
+            "axis and cannot be added. Draw them as a column, `(batch_size, 1)`, and each meets all "
+            "of the range.",
+        ),
+        Misconception(
+            "characters from all over",
+            _from_all_over,
+            "You draw a place for each character, so that what you call a window is characters from "
+            "all over the text. Draw one beginning a window; the others follow it.",
+        ),
+        Misconception(
+            "drawn twice",
+            _drawn_twice,
+            "Inputs and targets come from two draws, so that they are from different places. Draw "
+            "the beginnings once and use them for both.",
+        ),
+        Misconception(
+            "targets rolled around",
+            _rolled,
+            "`roll` shifts within the window, so that its last target is its own first character. "
+            "The last target stands in the text, one place after the window.",
+        ),
+        Misconception(
+            "places in place of characters",
+            _places,
+            "These are the positions. Look up what stands there: `tokens[positions]`.",
+        ),
+        Misconception(
             "axes swapped",
             _transposed,
             "Your windows stand in columns. The batch comes first: (batch, position).",
@@ -261,12 +315,17 @@ WINDOWS = Exercise(
 
 
 class _Small(nn.Module):
-    """Scores the next token; in training a fixed half of its hidden numbers is dropped."""
+    """Scores the next token from a token and its place; training drops half of what it sees.
 
-    def __init__(self, seed, vocab_size=5, width=7, context_length=3):
+    The same half each time, so that nothing here is left to chance. A window longer than
+    context_length is refused, as by learned positions.
+    """
+
+    def __init__(self, seed, context_length, vocab_size=5, width=7):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.embedding = nn.Parameter(torch.randn(vocab_size, width, generator=generator))
+        self.places = nn.Parameter(torch.randn(context_length, width, generator=generator))
         self.head = nn.Parameter(torch.randn(width, vocab_size, generator=generator))
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.kept = torch.rand(width, generator=generator) < 0.5
@@ -275,7 +334,7 @@ class _Small(nn.Module):
 
     def forward(self, tokens):
         self.had_gradients = self.had_gradients or torch.is_grad_enabled()
-        hidden = self.embedding[tokens]
+        hidden = self.embedding[tokens] + self.places[torch.arange(tokens.shape[1])]
         if self.training:
             hidden = 2 * hidden * self.kept
         return hidden @ self.head + self.bias
@@ -283,7 +342,7 @@ class _Small(nn.Module):
 
 def _three_steps(answer, seed, clip, batch_size, context_length):
     """The losses of three steps, and the parameters after them."""
-    model = _Small(seed)
+    model = _Small(seed, context_length)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
     generator = torch.Generator().manual_seed(seed)
     text = torch.randint(5, (97,), generator=generator)
@@ -322,6 +381,11 @@ def _step(*, order="zbcs", train=True, loss=next_token_loss, clip=None, result=N
     return step
 
 
+def _one_batch_late(model, optimizer, inputs, targets, clip):
+    optimizer.step()
+    return _step(order="zbc")(model, optimizer, inputs, targets, clip)
+
+
 def _clip_each(parameters, largest):
     for parameter in parameters:
         torch.nn.utils.clip_grad_norm_([parameter], largest)
@@ -355,6 +419,38 @@ STEP = Exercise(
             "Your first step is right, and then the gradients pile up: `backward()` *adds* to what "
             "is there. Without `optimizer.zero_grad()` every step follows the sum of all gradients "
             "so far, which is the fault that opens this lesson.",
+        ),
+        Misconception(
+            "the step of the opening loop",
+            _step(order="bs", train=False),
+            "This is the step of the opening loop, with its faults. Three lines are missing: "
+            "`model.train()` at the beginning, `optimizer.zero_grad()` before `backward()`, and the "
+            "clipping after it.",
+        ),
+        Misconception(
+            "zero_grad and clipping forgotten",
+            _step(order="bs"),
+            "Two lines are missing: `optimizer.zero_grad()` before `backward()`, which otherwise "
+            "*adds* to the old gradient, and the clipping between `backward()` and `step()`.",
+        ),
+        Misconception(
+            "training mode and clipping forgotten",
+            _step(order="zbs", train=False),
+            "Two lines are missing: `model.train()` at the beginning, because an evaluation may have "
+            "left the model in the other mode, and the clipping between `backward()` and `step()`.",
+        ),
+        Misconception(
+            "training mode and zero_grad forgotten",
+            _step(order="bcs", train=False),
+            "Two lines are missing: `model.train()` at the beginning, because an evaluation may have "
+            "left the model in the other mode, and `optimizer.zero_grad()` before `backward()`, which "
+            "otherwise *adds* to the old gradient.",
+        ),
+        Misconception(
+            "one batch late",
+            _one_batch_late,
+            "You take the step at the beginning, with the gradient of the batch before. Every update "
+            "comes one batch late, and the last never. It belongs to the end.",
         ),
         Misconception("step forgotten", _step(order="zbc"), _STILL),
         Misconception(
@@ -548,6 +644,48 @@ SCHEDULE = Exercise(
             "is steps − 1. Divide by steps − 1 − warmup.",
         ),
         Misconception(
+            "both ends one step off",
+            _schedule(
+                rise=lambda step, warmup: (step + 1) / warmup,
+                progress=lambda step, steps, warmup: (step - warmup) / (steps - warmup),
+            ),
+            "Both pieces are one step off: your line has the peak at step warmup − 1 already (divide "
+            "by warmup + 1), and your cosine would have the minimum at step `steps`, which does not "
+            "exist (divide by steps − 1 − warmup).",
+        ),
+        Misconception(
+            "from zero, and one step late",
+            _schedule(
+                rise=lambda step, warmup: step / warmup,
+                progress=lambda step, steps, warmup: (step - warmup) / (steps - warmup),
+            ),
+            "Two ends: your first step has the rate 0 and learns nothing (peak · (step + 1) / "
+            "(warmup + 1)), and your last one has not reached the minimum, for it is steps − 1 "
+            "(divide by steps − 1 − warmup).",
+        ),
+        Misconception(
+            "cosine over all steps, and one more",
+            _schedule(progress=lambda step, steps, warmup: step / steps),
+            "Your cosine runs over all steps, so after the warm-up it is part of the way down "
+            "already, and the rate drops at the joint. Let it begin where the warm-up ends and end "
+            "at the last step: (step − warmup) / (steps − 1 − warmup).",
+        ),
+        Misconception(
+            "divided by all steps",
+            _schedule(progress=lambda step, steps, warmup: (step - warmup) / steps),
+            "Your cosine begins at the right place and is stretched over all steps, so the run ends "
+            "before it is down. It has steps − 1 − warmup steps to fall.",
+        ),
+        Misconception(
+            "brackets missing",
+            _schedule(
+                fall=lambda progress: math.cos(math.pi * progress),
+                mix=lambda fall, peak, minimum: minimum + (peak - minimum) * 1 + fall / 2,
+            ),
+            "Brackets are missing: the whole of (1 + cos(…)) is multiplied by the difference and "
+            "halved, not its two parts one by one.",
+        ),
+        Misconception(
             "degrees",
             _schedule(fall=lambda progress: (1 + math.cos(180 * progress)) / 2),
             "`math.cos` counts in radians, so half a turn is π and not 180. Your rate jumps up and "
@@ -641,7 +779,7 @@ SCHEDULE = Exercise(
 
 def _measure(answer, tokens, vocab_size, context_length, batch_size, seed):
     """The loss of a small model that was just trained, and whether gradients were kept for it."""
-    model = _Small(seed, vocab_size=vocab_size, context_length=context_length)
+    model = _Small(seed, context_length, vocab_size)
     model.train()
     loss = answer(model, tokens % vocab_size, batch_size)
     return loss, "with gradients" if model.had_gradients else "without gradients"
@@ -671,6 +809,20 @@ def _evaluation(*, train=False, gradients=False, add=None, finish=None):
     return measure
 
 
+def _mean_only(loss, targets):
+    return loss.item()
+
+
+def _by_batches(total, count, tokens, batch_size):
+    return total / count
+
+
+def _one_window(model, tokens, batch_size=64):
+    model.eval()
+    with torch.no_grad():
+        return next_token_loss(model(tokens[None, :-1]), tokens[None, 1:]).item()
+
+
 def _first_batch(model, tokens, batch_size=64):
     model.eval()
     with torch.no_grad():
@@ -697,12 +849,45 @@ EVALUATE = Exercise(
         Misconception(
             "mean of the batches' means",
             _evaluation(
-                add=lambda loss, targets: loss.item(),
-                finish=lambda total, count, tokens, batch_size: total / count,
+                add=_mean_only,
+                finish=_by_batches,
             ),
             "You average the batches' means. The last batch is smaller, so its characters count "
             "for more than the others'. Multiply each mean by `targets.numel()` and divide the sum "
             "by the number of all targets.",
+        ),
+        Misconception(
+            "mean of means, gradients kept",
+            _evaluation(gradients=True, add=_mean_only, finish=_by_batches),
+            "Two things. You average the batches' means, though the last batch is smaller: multiply "
+            "each by `targets.numel()` and divide by the number of all targets. And `with "
+            "torch.no_grad():` is missing around the loop, so every pass is recorded for nothing.",
+        ),
+        Misconception(
+            "mean of means, nothing switched off",
+            _evaluation(train=True, gradients=True, add=_mean_only, finish=_by_batches),
+            "Three things. `model.eval()` is missing, so dropout disturbs the predictions; `with "
+            "torch.no_grad():` is missing, so every pass is recorded for nothing; and the last batch "
+            "is smaller than the others, so its mean must not count as much: multiply each by "
+            "`targets.numel()` and divide by the number of all targets.",
+        ),
+        Misconception(
+            "means added, divided by characters",
+            _evaluation(add=_mean_only),
+            "You add up the batches' *means* and divide by the number of characters, so the number "
+            "is far too small. Make a sum of each mean first: `loss.item() * targets.numel()`.",
+        ),
+        Misconception(
+            "windows above, characters below",
+            _evaluation(add=lambda loss, targets: loss.item() * len(targets)),
+            "`len(targets)` is the number of windows in the batch, and below the line you count "
+            "characters. `targets.numel()` counts them above too.",
+        ),
+        Misconception(
+            "the whole text as one window",
+            _one_window,
+            "You give the model the whole text at once, and it takes context_length characters. "
+            "`evaluation_windows` cuts the text for it.",
         ),
         Misconception(
             "weighted by windows",
