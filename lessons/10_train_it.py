@@ -443,6 +443,8 @@ assert 2.4 < whole < 2.65 and evaluate(trained, corpus.validation) == whole
 # dotted line is what it costs to know how frequent each character is, and nothing else.
 
 # %% name="break-recipe"
+from course_lib.plots.curves import trailing_mean
+
 recipes = {
     "right": recipe,
     "rate 0.0003": replace(recipe, learning_rate=0.0003, minimum_rate=0.00003),
@@ -451,16 +453,10 @@ recipes = {
 }
 curves = {name: good if name == "right" else train(newborn(), r) for name, r in recipes.items()}
 
-
-def smooth(losses, width=20):
-    """The mean of each loss and those before it, at most `width` in all."""
-    return [sum(losses[max(0, i + 1 - width) : i + 1]) / min(i + 1, width) for i in range(len(losses))]
-
-
 share = torch.bincount(text) / len(text)
 ax = plt.subplots()[1]
 for name, losses in curves.items():
-    ax.plot(smooth(losses), label=name)
+    ax.plot(trailing_mean(losses, 20), label=name)
 ax.axhline(-(share * share.log()).sum().item(), linestyle=":", color="gray")
 ax.set_xlabel("step")
 ax.set_ylabel("training loss, mean of 20 steps")
@@ -469,14 +465,14 @@ plt.show()
 
 # %% name="break-recipe-shown"
 endings = {line.get_label(): line.get_ydata()[-1] for line in ax.lines}
-assert list(ax.lines[0].get_ydata()) == smooth(good) and endings["right"] < 2.6
+assert list(ax.lines[0].get_ydata()) == trailing_mean(good, 20) and endings["right"] < 2.6
 assert all(endings[name] > endings["right"] + 0.3 for name in recipes if name != "right")
 frequencies = ax.lines[-1].get_ydata()[0]
-assert 3.2 < frequencies < 3.4 and abs(smooth(curves["no warm-up"])[40] - frequencies) < 0.15
-assert all(abs(loss - frequencies) < 0.3 for loss in smooth(curves["rate 0.1"])[30:])
+assert 3.2 < frequencies < 3.4 and abs(ax.lines[3].get_ydata()[40] - frequencies) < 0.15
+assert all(abs(loss - frequencies) < 0.3 for loss in ax.lines[2].get_ydata()[30:])
 
 # %% [markdown] name="curves-answer"
-# **Too low** is the smooth, late one: no jump, no hurry, and the schedule ends before it has got anywhere. **Too high** falls fastest
+# **Too low** is the smooth, late one: no jump, no hurry, and the schedule ends before it has got anywhere. **Too high** falls fast
 # for a dozen steps and then stays near the dotted line: the first large steps have thrown the model to a place where it knows the
 # characters' frequencies and little else, and it does not find back. **Without warm-up**, the right rate does the same, crawls out, and has lost
 # the race. (The difference is many times that between two seeds, which you will see below. In other settings warm-up changes nothing; lesson 08
