@@ -181,6 +181,7 @@ class CachedGPT:
             causal_mask(positions, key_positions, self.window)[:, None],
             scheme.score_bias(positions, key_positions),
             held.shape[1],
+            # no slot twice: on a GPU it is not defined which of two writes comes last
             (positions >= 0) & (positions >= after[:, None] - self.window),
         )
         with evaluating(model):

@@ -195,6 +195,19 @@ def test_which_position_lies_where_by_loop():
             assert ring_positions(torch.tensor([position]), window, window).tolist() == [ring]
 
 
+def test_a_piece_longer_than_the_window_writes_no_slot_twice(monkeypatch):
+    """Which of two writes to one slot comes last is not defined on a GPU."""
+    kept, attend = [], CachedGPT._attend
+
+    def watched(self, piece, layer, *arguments):
+        kept.append(piece.places.positions[piece.kept].tolist())
+        return attend(self, piece, layer, *arguments)
+
+    monkeypatch.setattr(CachedGPT, "_attend", watched)
+    CachedGPT(gpt(positions="rotary"))(tokens_of(1, 2 * CONTEXT + 3))
+    assert kept == [list(range(CONTEXT + 3, 2 * CONTEXT + 3))] * 2
+
+
 def test_no_tokens_give_no_logits():
     cached = CachedGPT(gpt(), 2)
     assert cached(tokens_of(2, 0)).shape == (2, 0, VOCABULARY)
