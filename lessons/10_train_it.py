@@ -668,8 +668,8 @@ print("most of its words are words:", sum(known) > 0.6 * len(known))
 # runs are better started from a terminal, where they outlive the notebook:
 #
 # ```
-# python -m course_lib train --preset laptop --out work/runs/mine --stop-after 300
-# python -m course_lib train --preset laptop --out work/runs/mine --resume
+# python -m course_lib train --corpus shakespeare --preset laptop --out work/runs/mine --stop-after 300
+# python -m course_lib train --out work/runs/mine --resume
 # python -m course_lib generate --checkpoint work/runs/mine --prompt "ROMEO:"
 # ```
 #
