@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from course_lib.model.attention import MultiHeadAttention, causal_mask
-from course_lib.model.block import PostNormBlock
+from course_lib.model.attention import causal_mask
 from course_lib.model.config import require_positive
-from course_lib.model.gpt import GPT, INTEGERS, evaluating
-from course_lib.model.positions import Places
+from course_lib.model.gpt import GPT, INTEGERS
 from course_lib.model.snapshot import Watch, why_not_cached
-from course_lib.model.step import GPTStep, Moment, run_block, side_by_side
+from course_lib.model.step import GPTStep, Moment, Piece
 from course_lib.runtime import CourseError
 
 TABLE = 256  # how many positions' rotations are computed at once
@@ -99,6 +95,8 @@ class CachedGPT:
                 f"tokens have shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
                 f"give int64 or int32 of shape ({width}, new)"
             )
+        if tokens.shape[1] == 0:
+            return self.keys.new_empty(width, 0, self.config.vocab_size)
         if tokens.shape[1] == 1 and positions is None and rows is None:
             return self._read_one(tokens[:, 0])[:, None]
         return self._read_piece(tokens, positions, range(width) if rows is None else rows)
@@ -128,28 +126,24 @@ class CachedGPT:
     def _moment(self) -> Moment:
         first, last = min(self.read), max(self.read)
         filled = min(last + 1, self.window)
-        bias = self.config.positions == "alibi"
         if first == last:
             position, slot = last, last % self.window
         else:
             position = torch.tensor(self.read, device=self.keys.device)
             slot = (position % self.window)[:, None, None, None]
         offset = None
-        if bias or min(first + 1, self.window) < filled:
+        if self.config.positions == "alibi" or min(first + 1, self.window) < filled:
             offset = self._offset(filled)
-        return Moment(position, slot, filled, self._rotation(position, first, last), offset)
+        return Moment(position, self._rotation(position, first, last), slot, filled, offset)
 
     def _offset(self, filled: int) -> Tensor:
-        """What is added to the scores: the bias of the scheme, −inf for slots not in use yet."""
         newest = torch.tensor(self.read, device=self.keys.device)  # (batch,)
-        held = ring_positions(newest, filled, self.window)  # (batch, slot)
-        offset = self.model.attention_positions.score_bias(newest[:, None], held)
-        if offset is None:
-            offset = self.keys.new_zeros(())
-        offset = offset.masked_fill((held < 0)[:, None, None], -math.inf).to(self.keys.dtype)
-        group = self.config.n_heads // self.config.kv_heads
+        held = ring_positions(newest, filled, self.window)
+        offset = self._mask(newest[:, None], held)
+        if offset.dtype == torch.bool:
+            offset = self.keys.new_zeros(()).masked_fill(~offset, -math.inf)
         offset = offset.expand(-1, self.config.n_heads, -1, -1)
-        return offset.reshape(self.batch_size * self.config.kv_heads, group, filled)
+        return offset.reshape(self.batch_size * self.config.kv_heads, -1, filled)
 
     def _rotation(self, position: int | Tensor, first: int, last: int) -> Tensor | None:
         """cosine + i·sine for the Moment, from a table that moves along."""
@@ -158,62 +152,53 @@ class CachedGPT:
         start = self._rotations_start
         if not start <= first <= last < start + len(self._rotations):
             start = self._rotations_start = first
-            span = torch.arange(first, last + TABLE, device=self.keys.device)
-            places = self.model.attention_positions.places(span, self.config.d_head)
-            self._rotations = torch.complex(*places.rotation)  # (position, d_head/2)
+            self._rotations = self._turns(torch.arange(first, last + TABLE))
         chosen = self._rotations[position - start]
         return chosen if chosen.ndim == 1 else chosen[:, None]
+
+    def _turns(self, positions: Tensor) -> Tensor:
+        """cosine + i·sine of the angles at positions (position,): (position, d_head/2)."""
+        places = self.model.attention_positions.places(
+            positions.to(self.keys.device), self.config.d_head
+        )
+        return torch.complex(*places.rotation)
 
     # ---- several tokens at once
 
     def _read_piece(self, tokens: Tensor, positions: Tensor | None, rows: Sequence[int]) -> Tensor:
         read = torch.tensor([self.read[row] for row in rows], device=tokens.device)
+        is_plain = positions is None and not read.any() and tokens.shape[1] <= self.window
         positions = self._following(read, tokens, positions)
         after = read + (positions >= 0).sum(dim=1)
-        last = int(after.max()) - 1
-        self._require_room(last + 1)
+        self._require_room(int(after.max()))
         held = ring_positions(read - 1, min(int(read.max()), self.window), self.window)
-        key_positions = torch.cat([held, positions], dim=1)
-        scheme, model = self.model.attention_positions, self.model
+        mask = None
+        if not is_plain or self.config.positions == "alibi":
+            mask = self._mask(positions, torch.cat([held, positions], dim=1))
+        # no slot twice: on a GPU it is not defined which of two writes comes last
+        kept = (positions >= 0) & (positions >= after[:, None] - self.window)
+        row, column = kept.nonzero(as_tuple=True)
+        flat = positions.flatten().clamp(min=0)
         piece = Piece(
-            torch.tensor(rows, device=tokens.device),
-            scheme.places(positions, self.config.d_head),
-            causal_mask(positions, key_positions, self.window)[:, None],
-            scheme.score_bias(positions, key_positions),
-            held.shape[1],
-            # no slot twice: on a GPU it is not defined which of two writes comes last
-            (positions >= 0) & (positions >= after[:, None] - self.window),
+            position=flat,
+            rotation=self._turns(flat)[:, None] if self.config.positions == "rotary" else None,
+            rows=torch.tensor(rows, device=tokens.device),
+            held=held.shape[1],
+            mask=mask,
+            kept=(row, column, positions[row, column] % self.window),
         )
-        with evaluating(model):
-            x = model.embed(tokens, positions, last)
-            for layer, block in enumerate(model.blocks):
-                attend = partial(self._attend, piece, layer, block.attention)
-                x = run_block(block, x, attend, isinstance(block, PostNormBlock))
-            logits = model.head(model.final_norm(x))
+        logits = self._step(tokens.flatten(), piece)
         for row, count in zip(rows, after.tolist(), strict=True):
             self.read[row] = count
-        return logits
+        return logits.unflatten(0, tokens.shape)
 
-    def _attend(self, piece: Piece, layer: int, attention: MultiHeadAttention, x: Tensor) -> Tensor:
-        """Attention of the new tokens over the ring and themselves; then the ring takes them."""
-        query, key, value = attention.project(x, piece.places)
-        if piece.places.rotation is not None:
-            query, key = side_by_side(query), side_by_side(key)
-        keys, values = self.keys[layer], self.values[layer]
-        old_keys = keys[piece.rows, :, :, : piece.held].transpose(-2, -1)
-        old_values = values[piece.rows, :, : piece.held]
-        mixed = attention.mix_fused(
-            query,
-            torch.cat([old_keys, key], dim=2),
-            torch.cat([old_values, value], dim=2),
-            piece.may_attend,
-            piece.bias,
-        )
-        row, column = piece.kept.nonzero(as_tuple=True)
-        slot = piece.places.positions[row, column] % self.window
-        keys[piece.rows[row], :, :, slot] = key[row, :, column]
-        values[piece.rows[row], :, slot] = value[row, :, column]
-        return attention.output(mixed.transpose(1, 2).flatten(2))
+    def _mask(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        """Who may attend to whom, (row, 1, query, key), or the scheme's bias, −inf elsewhere."""
+        may_attend = causal_mask(query_positions, key_positions, self.window)[:, None]
+        bias = self.model.attention_positions.score_bias(query_positions, key_positions)
+        if bias is None:
+            return may_attend
+        return bias.masked_fill(~may_attend, -math.inf).to(self.keys.dtype)
 
     # ---- what fits
 
@@ -252,23 +237,6 @@ class CachedGPT:
                 f"{self.config.positions} positions end; reset the row and read its last tokens "
                 "anew"
             )
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What all layers share while some rows read several tokens.
-
-    rows: (row,), which of the batch. places: of the new tokens. may_attend: (row, 1, new, held +
-    new). bias: (row, head, new, held + new). held: slots of the ring that are read. kept: (row,
-    new), the tokens that the ring takes.
-    """
-
-    rows: Tensor
-    places: Places
-    may_attend: Tensor
-    bias: Tensor | None
-    held: int
-    kept: Tensor
 
 
 def ring_positions(newest: Tensor, slots: int, window: int) -> Tensor:

@@ -1,61 +1,66 @@
-"""A GPT's layers for one new token in each row: the same formulas, laid out for speed (cache.py).
+"""One pass of new tokens through copies of a GPT's layers, over rings of what was read (cache.py).
 
-One token leaves so little to compute that the time goes into fetching matrices and calling
-operators. So matrices are copied in the order in which a product with few rows reads them, queries,
-keys and values come from one product, and constant factors are multiplied in beforehand. Copies
-stay as they were: a model that is trained further needs a new step.
+Tokens of all rows are one list, (token, d_model), for layers but attention treat each alone. In
+attention there are two ways: one new token in each row, for which each operator counts, and pieces
+of any length, padding and rows, for which the mask is worked out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.model.attention import MultiHeadAttention
 from course_lib.model.block import PostNormBlock, PreNormBlock
+from course_lib.model.copies import (
+    Step,
+    copied,
+    feed_forward_step,
+    linear_step,
+    norm_step,
+    unit_norm,
+)
 from course_lib.model.gpt import GPT
-from course_lib.model.layers import FeedForward, LayerNorm, RMSNorm, SwiGLU
-
-Step = Callable[[Tensor], Tensor]  # (batch, d_in) → (batch, d_out)
+from course_lib.model.layers import RMSNorm
 
 
 @dataclass(frozen=True)
 class Moment:
     """What all layers share while each row reads one token.
 
-    position: its place in the text, one for all rows or (batch,). slot: where the ring takes it,
-    one for all or (batch, 1, 1, 1). filled: how many slots are in use, this one included.
-    rotation: cosine + i·sine of its angles, (d_head/2,) or (batch, 1, d_head/2). offset: added to
-    the scores, (batch·kv_head, group, slot), −inf where nothing is to be read.
+    position: its place in the text, one for all rows or (batch,). rotation: cosine + i·sine of its
+    angles, (d_head/2,) or (batch, 1, d_head/2). slot: where the ring takes it, one for all or
+    (batch, 1, 1, 1). filled: how many slots are in use, this one included. offset: added to the
+    scores, (batch·kv_head, group, slot), −inf where nothing is to be read.
     """
 
     position: int | Tensor
+    rotation: Tensor | None
     slot: int | Tensor
     filled: int
-    rotation: Tensor | None = None
-    offset: Tensor | None = None
+    offset: Tensor | None
 
 
-def linear_step(matrix: Tensor, bias: Tensor | None) -> Step:
-    """x · matrix + bias, with a copy of the matrix (d_in, d_out) that lies as it is read.
+@dataclass(frozen=True)
+class Piece:
+    """What all layers share while some rows read several tokens each.
 
-    nn.Linear keeps it the other way round, which costs a product with one row three times as long.
+    position: (token,), rows one after the other; 0 for padding. rotation: cosine + i·sine, (token,
+    1, d_head/2). rows: (row,), which of the batch. held: slots of the ring that are read. mask:
+    (row, 1 or head, new, held + new), bool or added to the scores; None: the plain causal one, held
+    being 0. kept: row, column and slot of each token that the ring takes, no slot twice.
     """
-    matrix = matrix.detach().clone(memory_format=torch.contiguous_format)
-    if bias is None:
-        return lambda x: torch.mm(x, matrix)
-    bias = bias.detach().clone()
-    return lambda x: torch.addmm(bias, x, matrix)
 
-
-def copied(linear: nn.Linear) -> Step:
-    """A linear layer, with copies of its matrix and bias."""
-    return linear_step(linear.weight.t(), linear.bias)
+    position: Tensor
+    rotation: Tensor | None
+    rows: Tensor
+    held: int
+    mask: Tensor | None
+    kept: tuple[Tensor, Tensor, Tensor]
 
 
 def turn_pairs(heads: Tensor, rotation: Tensor) -> Tensor:
@@ -73,57 +78,8 @@ def side_by_side(heads: Tensor) -> Tensor:
     return heads.unflatten(-1, (2, -1)).transpose(-2, -1).flatten(-2)
 
 
-def unit_norm(x: Tensor, epsilon: float) -> Tensor:
-    """x / √(Σ x² + d·ε) over the last axis of width d, float32: RMSNorm but for a factor √d.
-
-    F.rms_norm is a chain of small operators on a CPU, and takes four times as long.
-    """
-    x = x.float()
-    size = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return x * size.square_().add_(x.shape[-1] * epsilon).rsqrt_()
-
-
-def norm_step(norm: LayerNorm | RMSNorm | nn.Identity) -> Step:
-    """A normalisation, with a copy of its weights."""
-    if isinstance(norm, nn.Identity):
-        return norm
-    weight = norm.weight.detach().clone()
-    if isinstance(norm, RMSNorm):
-        scaled = weight.float() * math.sqrt(len(weight))
-        return lambda x: (unit_norm(x, norm.epsilon) * scaled).to(weight.dtype)
-    bias = None if norm.bias is None else norm.bias.detach().clone()
-    return lambda x: torch.layer_norm(x, weight.shape, weight, bias, norm.epsilon)
-
-
-def feed_forward_step(layer: FeedForward | SwiGLU) -> Step:
-    """A feed-forward layer, with copies of its matrices."""
-    if isinstance(layer, SwiGLU):
-        gate, hidden, output = copied(layer.gate), copied(layer.hidden), copied(layer.output)
-        return lambda x: output(F.silu(gate(x)) * hidden(x))
-    if layer.activation is F.gelu and layer.hidden.weight.dtype == torch.float32:
-        return _gelu_step(layer)
-    hidden, output = copied(layer.hidden), copied(layer.output)
-    return lambda x: output(layer.activation(hidden(x)))
-
-
-def _gelu_step(layer: FeedForward) -> Step:
-    """GELU(h) = h/2 · (1 + erf(h/√2)) = (s + s · erf s) / √2 with s = h/√2.
-
-    Both √2 go into the matrices. F.gelu gives the same, and takes longer to start than to compute.
-    """
-    half, bias = math.sqrt(0.5), layer.hidden.bias
-    hidden = linear_step(layer.hidden.weight.t() * half, None if bias is None else bias * half)
-    output = linear_step(layer.output.weight.t() * half, layer.output.bias)
-
-    def step(x: Tensor) -> Tensor:
-        s = hidden(x)
-        return output(torch.addcmul(s, s, torch.erf(s)))
-
-    return step
-
-
 class AttentionStep:
-    """Attention of one new query a row over a ring of keys and values, which takes the new ones.
+    """Attention of new tokens over a ring of keys and values and themselves; it takes theirs.
 
     keys: (batch, kv_head, d_head, slot), values: (batch, kv_head, slot, d_head), written in place;
     each lies as the product with one query reads it. With rotary positions the two halves of a
@@ -134,7 +90,7 @@ class AttentionStep:
         self, attention: MultiHeadAttention, keys: Tensor, values: Tensor, paired: bool
     ) -> None:
         self.n_heads, self.n_kv_heads = attention.n_heads, attention.n_kv_heads
-        self.batch, self.d_head = keys.shape[0], attention.d_head
+        self.d_head = attention.d_head
         self.keys, self.values = keys, values
         self.key_slots, self.value_slots = keys.unbind(-1), values.unbind(-2)
         self.flat_keys, self.flat_values = keys.flatten(0, 1), values.flatten(0, 1)
@@ -150,7 +106,7 @@ class AttentionStep:
             )  # (head + kv_head, d_head)
             self.norm_weight = (side_by_side(norms) if paired else norms) * math.sqrt(self.d_head)
             self.epsilon, scale = attention.query_norm.epsilon, 1.0
-        self.project = self._joined_projection(attention, scale, paired)
+        self.joined = self._joined_projection(attention, scale, paired)
         self.output = copied(attention.output)
 
     def _joined_projection(self, attention: MultiHeadAttention, scale: float, paired: bool) -> Step:
@@ -169,20 +125,36 @@ class AttentionStep:
         bias = torch.cat([arranged(query.bias * scale), arranged(key.bias), value.bias])
         return linear_step(matrix, bias)
 
-    def __call__(self, x: Tensor, now: Moment) -> Tensor:
-        """x (batch, d_model) → what was gathered, (batch, d_model)."""
+    def __call__(self, x: Tensor, now: Moment | Piece) -> Tensor:
+        """x (token, d_model) → what was gathered, (token, d_model)."""
+        query, key, value = self.project(x, now.rotation)
+        read = self.read_piece if isinstance(now, Piece) else self.read_one
+        return self.output(read(query, key, value, now).view(len(x), -1))
+
+    def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, scaled by 1/√d_head, keys and values: (token, head, d_head) each."""
         turned, value = (
-            self.project(x)
-            .view(self.batch, -1, self.d_head)
+            self.joined(x)
+            .view(len(x), -1, self.d_head)
             .split_with_sizes((self.n_heads + self.n_kv_heads, self.n_kv_heads), dim=1)
         )
         if self.norm_weight is not None:
             turned = (unit_norm(turned, self.epsilon) * self.norm_weight).to(x.dtype)
-        if now.rotation is not None:
-            turned = turn_pairs(turned, now.rotation)
+        if rotation is not None:
+            turned = turn_pairs(turned, rotation)
         query, key = turned.split_with_sizes((self.n_heads, self.n_kv_heads), dim=1)
-        self._write(key, value, now.slot)
-        query = query.reshape(self.batch * self.n_kv_heads, -1, self.d_head)
+        return query, key, value
+
+    def read_one(self, query: Tensor, key: Tensor, value: Tensor, now: Moment) -> Tensor:
+        """Each row's token reads the ring, which has taken it: (batch·kv_head, group, d_head)."""
+        if isinstance(now.slot, int):
+            self.key_slots[now.slot].copy_(key)
+            self.value_slots[now.slot].copy_(value)
+        else:
+            key, value = key[..., :, None], value[..., None, :]
+            self.keys.scatter_(3, now.slot.expand(key.shape), key)
+            self.values.scatter_(2, now.slot.expand(value.shape), value)
+        query = query.reshape(len(self.flat_keys), -1, self.d_head)
         keys, values = self.flat_keys, self.flat_values
         if now.filled < keys.shape[-1]:
             keys, values = keys[:, :, : now.filled], values[:, : now.filled]
@@ -190,21 +162,35 @@ class AttentionStep:
             scores = torch.bmm(query, keys)  # (batch·kv_head, group, slot)
         else:
             scores = torch.baddbmm(now.offset, query, keys)
-        mixed = torch.bmm(scores.softmax(dim=-1), values)
-        return self.output(mixed.view(self.batch, -1))
+        return torch.bmm(scores.softmax(dim=-1), values)
 
-    def _write(self, key: Tensor, value: Tensor, slot: int | Tensor) -> None:
-        if isinstance(slot, int):
-            self.key_slots[slot].copy_(key)
-            self.value_slots[slot].copy_(value)
-        else:
-            key, value = key[..., :, None], value[..., None, :]
-            self.keys.scatter_(3, slot.expand(key.shape), key)
-            self.values.scatter_(2, slot.expand(value.shape), value)
+    def read_piece(self, query: Tensor, key: Tensor, value: Tensor, piece: Piece) -> Tensor:
+        """New tokens read the ring and each other: (row, new, head, d_head)."""
+        query, key, value = (
+            heads.unflatten(0, (len(piece.rows), -1)).transpose(1, 2)
+            for heads in (query, key, value)
+        )
+        row, column, slot = piece.kept
+        keys, values = key, value
+        if (
+            piece.held
+        ):  # read before it is written, for early tokens may need what late ones replace
+            old_keys = self.keys[piece.rows, :, :, : piece.held].transpose(-2, -1)
+            old_values = self.values[piece.rows, :, : piece.held]
+            keys, values = torch.cat([old_keys, key], 2), torch.cat([old_values, value], 2)
+        self.keys[piece.rows[row], :, :, slot] = key[row, :, column]
+        self.values[piece.rows[row], :, slot] = value[row, :, column]
+        group = self.n_heads // self.n_kv_heads
+        if group > 1:  # query heads 0, 1, 2, 3 read key heads 0, 0, 1, 1
+            keys, values = (heads.repeat_interleave(group, dim=1) for heads in (keys, values))
+        mixed = F.scaled_dot_product_attention(
+            query, keys, values, piece.mask, is_causal=piece.mask is None, scale=1.0
+        )
+        return mixed.transpose(1, 2).contiguous()
 
 
 class BlockStep:
-    """A block for one token in each row."""
+    """A block for new tokens."""
 
     def __init__(self, block: PreNormBlock, keys: Tensor, values: Tensor, paired: bool) -> None:
         self.post_norm = isinstance(block, PostNormBlock)
@@ -213,22 +199,17 @@ class BlockStep:
         self.feed_forward = feed_forward_step(block.feed_forward)
         self.feed_forward_norm = norm_step(block.feed_forward_norm)
 
-    def __call__(self, x: Tensor, now: Moment) -> Tensor:
-        """The residual stream (batch, d_model) after the block."""
-        return run_block(self, x, lambda h: self.attention(h, now), self.post_norm)
-
-
-def run_block(parts: PreNormBlock | BlockStep, x: Tensor, attend: Step, post_norm: bool) -> Tensor:
-    """A block's two additions to the residual stream, around an attention of the caller's."""
-    if post_norm:
-        x = parts.attention_norm(x + attend(x))
-        return parts.feed_forward_norm(x + parts.feed_forward(x))
-    x = x + attend(parts.attention_norm(x))
-    return x + parts.feed_forward(parts.feed_forward_norm(x))
+    def __call__(self, x: Tensor, now: Moment | Piece) -> Tensor:
+        """The residual stream (token, d_model) after the block."""
+        if self.post_norm:
+            x = self.attention_norm(x + self.attention(x, now))
+            return self.feed_forward_norm(x + self.feed_forward(x))
+        x = x + self.attention(self.attention_norm(x), now)
+        return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class GPTStep:
-    """A whole model for one token in each row, over the rings of its past."""
+    """A whole model for new tokens, over the rings of its past: (layer, batch, kv_head, …) each."""
 
     def __init__(self, model: GPT, keys: Tensor, values: Tensor) -> None:
         paired = model.config.positions == "rotary"
@@ -244,8 +225,8 @@ class GPTStep:
         self.final_norm = norm_step(model.final_norm)
         self.head = copied(model.head)
 
-    def __call__(self, tokens: Tensor, now: Moment) -> Tensor:
-        """Tokens (batch,) → logits (batch, vocab_size); the rings take their keys and values."""
+    def __call__(self, tokens: Tensor, now: Moment | Piece) -> Tensor:
+        """Tokens (token,) → logits (token, vocab_size); the rings take their keys and values."""
         x = F.embedding(tokens, self.tokens)
         if self.places is not None:
             x = x + self.places[now.position]
