@@ -318,6 +318,31 @@ def test_a_compiled_model_trains_the_same_weights_and_is_evaluated_as_it_is(monk
     assert {name.rpartition(".")[0] for name in compiled.optimizer.state_dict()} <= names
 
 
+def test_where_nothing_can_be_compiled_a_run_goes_on_without(monkeypatch):
+    tries = []
+
+    def compile_nothing(module):
+        def fail(tokens):
+            tries.append(tokens)
+            raise RuntimeError("No working C++ compiler found\n\nSet TORCH_LOGS for more")
+
+        return fail
+
+    plain = trained(model_values={"dropout": 0.2})
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    with pytest.warns(CourseNotice, match=r"RuntimeError: No working C.. compiler found\)") as told:
+        eager = trained(model_values={"dropout": 0.2}, compile=True)
+    assert len(tries) == len(told) == 1
+    assert losses(eager) == losses(plain)
+
+
+def test_a_mistake_in_a_compiled_step_is_not_taken_for_a_lack_of_a_compiler(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda module: module)
+    trainer = Trainer(small_gpt(), text(200) + VOCABULARY, text(40), recipe(compile=True))
+    with pytest.raises(IndexError):
+        trainer.step(1e-3)
+
+
 def test_the_test_part_is_measured_at_the_end_alone():
     trainer = Trainer(small_gpt(), text(200), text(40), recipe(), test_tokens=text(50, 7))
     for record in trainer.run():
