@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from course_lib.data.tokenizer import CharTokenizer, normalise
+from course_lib.model.config import is_number, is_whole
 from course_lib.model.continuation import CachedLogits, recomputed_logits
 from course_lib.model.gpt import GPT
 from course_lib.model.snapshot import why_not_cached
@@ -36,14 +37,14 @@ class Sampling:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+        if not (is_number(self.temperature) and 0 <= self.temperature < math.inf):
             raise CourseError(
-                f"temperature={self.temperature} must be a finite number, 0 (greedy) or above"
+                f"temperature={self.temperature!r} must be a finite number, 0 (greedy) or above"
             )
-        if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k >= 1):
-            raise CourseError(f"top_k={self.top_k} must be a whole number of at least 1")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise CourseError(f"top_p={self.top_p} must be above 0 and at most 1")
+        if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 1):
+            raise CourseError(f"top_k={self.top_k!r} must be a whole number of at least 1")
+        if self.top_p is not None and not (is_number(self.top_p) and 0 < self.top_p <= 1):
+            raise CourseError(f"top_p={self.top_p!r} must be above 0 and at most 1")
 
 
 def next_token_probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -161,8 +162,8 @@ def generate_batch(
             f"{len(prompts)} prompts came with {len(generators)} generators; give at least one "
             "prompt, and a generator for each"
         )
-    if length < 0:
-        raise CourseError(f"length={length} must be 0 or above")
+    if not is_whole(length) or length < 0:
+        raise CourseError(f"length={length!r} must be a whole number, 0 or above")
     texts = [crop_prompt(prompt, model.config.context_length).tolist() for prompt in prompts]
     if use_cache and why_not_cached(model) is None:
         next_logits = CachedLogits(model, len(texts))
@@ -191,8 +192,8 @@ def generate_text(
     An empty prompt starts from a newline, or from the vocabulary's first character. Raises
     CourseError for an unknown character, or a seed that is not from 0 to 2^63 - 1.
     """
-    if not 0 <= seed < 2**63:
-        raise CourseError(f"seed={seed} must be a whole number from 0 to 2^63 - 1")
+    if not (is_whole(seed) and 0 <= seed < 2**63):
+        raise CourseError(f"seed={seed!r} must be a whole number from 0 to 2^63 - 1")
     prompt = normalise(prompt)
     if not prompt:
         prompt = "\n" if "\n" in tokenizer.vocabulary else tokenizer.vocabulary[0]

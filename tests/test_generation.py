@@ -159,6 +159,11 @@ def test_many_distributions_at_once(values):
         ({"temperature": -0.1}, "temperature=-0.1 must be a finite number, 0 (greedy) or above"),
         ({"temperature": math.nan}, "temperature=nan must be"),
         ({"temperature": math.inf}, "temperature=inf must be"),
+        ({"temperature": "0.8"}, "temperature='0.8' must be"),
+        ({"temperature": 10**400}, "must be a finite number"),
+        ({"top_k": True}, "top_k=True must be"),
+        ({"top_p": "0.9"}, "top_p='0.9' must be"),
+        ({"top_p": torch.ones(1)}, "top_p=tensor([1.]) must be"),
         ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),
         ({"top_p": 1.5}, "top_p=1.5 must be"),
         ({"top_p": math.nan}, "top_p=nan must be"),
@@ -438,7 +443,7 @@ def test_refusals():
     model = gpt()
     with pytest.raises(CourseError, match="the prompt is empty; give at least one token"):
         written(model, tokens_of(0), 3)
-    with pytest.raises(CourseError, match="length=-1 must be 0 or above"):
+    with pytest.raises(CourseError, match="length=-1 must be a whole number, 0 or above"):
         written(model, tokens_of(3), -1)
     assert written(model, tokens_of(3), 0) == []
     with pytest.raises(CourseError, match=r"'z' U\+007A"):

@@ -6,11 +6,14 @@ rebuilt from its configuration alone, and an impossible one is refused before an
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from course_lib.runtime import CourseError
 
+LARGEST = 2**31 - 1  # more than any machine holds, and torch counts in such numbers
 CHOICES = {
     "positions": ("none", "sinusoidal", "learned", "rotary", "alibi"),
     "norm": ("layer_norm", "rms_norm"),
@@ -84,9 +87,9 @@ class GPTConfig:
         for name in ("bias", "tied_head", "qk_norm"):
             if not isinstance(getattr(self, name), bool):
                 raise CourseError(f"{name}={getattr(self, name)!r} must be True or False")
-        if not (_is_number(self.dropout) and 0 <= self.dropout < 1):
+        if not (is_number(self.dropout) and 0 <= self.dropout < 1):
             raise CourseError(f"dropout={self.dropout!r} must be at least 0 and below 1")
-        if not (_is_number(self.rotary_base) and 1 < self.rotary_base < float("inf")):
+        if not (is_number(self.rotary_base) and 1 < self.rotary_base < float("inf")):
             raise CourseError(f"rotary_base={self.rotary_base!r} must be above 1, e.g. 10000")
         if self.window is not None and self.window > self.context_length:
             raise CourseError(
@@ -112,7 +115,7 @@ class GPTConfig:
 
     def _require_a_scaling_that_scales(self) -> None:
         scaling, factor, ramp = self.rotary_scaling, self.rotary_factor, self.rotary_ramp
-        if not (_is_number(factor) and 1 <= factor <= self.context_length):
+        if not (is_number(factor) and 1 <= factor <= self.context_length):
             raise CourseError(
                 f"rotary_factor={factor!r} must be from 1 to context_length="
                 f"{self.context_length}, which divided by it is the length trained at"
@@ -120,7 +123,7 @@ class GPTConfig:
         if not (
             isinstance(ramp, tuple)
             and len(ramp) == 2
-            and all(_is_number(turns) for turns in ramp)
+            and all(is_number(turns) for turns in ramp)
             and 0 <= ramp[0] < ramp[1] < float("inf")
         ):
             raise CourseError(
@@ -191,7 +194,8 @@ def require_whole_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
             f"d_model={d_model} is not divisible by n_heads={n_heads}; use {' or '.join(nearby)}"
         )
     if n_heads % n_kv_heads:
-        divisors = [str(n) for n in range(1, n_heads + 1) if n_heads % n == 0]
+        below = [n for n in range(1, math.isqrt(n_heads) + 1) if n_heads % n == 0]
+        divisors = map(str, sorted({*below, *(n_heads // n for n in below)}))
         raise CourseError(
             f"n_heads={n_heads} is not divisible by n_kv_heads={n_kv_heads}; "
             f"use one of: {', '.join(divisors)}"
@@ -199,10 +203,20 @@ def require_whole_heads(d_model: int, n_heads: int, n_kv_heads: int) -> None:
 
 
 def require_positive(name: str, value: object) -> None:
-    """Refuse what is not a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    """Refuse what is not a whole number from 1 to LARGEST."""
+    if not is_whole(value) or value < 1:
         raise CourseError(f"{name}={value!r} must be a whole number of at least 1")
+    if value > LARGEST:
+        raise CourseError(f"{name}={value!r:.40} must be at most {LARGEST:,}; use a smaller one")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def is_whole(value: object) -> bool:
+    """Whether it is an int, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number to compute with: an int or a float; no bool, no int past floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, float) or abs(value) <= sys.float_info.max

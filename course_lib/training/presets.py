@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from course_lib.model.config import is_number, is_whole, require_positive
 from course_lib.runtime import CourseError
 
 CHOICES = {
@@ -59,10 +60,8 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "evaluate_every"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise CourseError(f"{name}={value!r} must be a whole number of at least 1")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            require_positive(name, getattr(self, name))
+        if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
             raise CourseError(f"seed={self.seed!r} must be a whole number from 0 to 2^63 - 1")
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
@@ -77,30 +76,35 @@ class TrainingConfig:
 
     def _require_updates(self) -> None:
         for name in ("beta1", "beta2", "muon_momentum"):
-            if not 0 <= getattr(self, name) < 1:
-                raise CourseError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        if not 0 <= self.weight_decay < math.inf:
-            raise CourseError(f"weight_decay={self.weight_decay} must be 0 or above")
-        if not self.gradient_clip > 0:
+            value = getattr(self, name)
+            if not (is_number(value) and 0 <= value < 1):
+                raise CourseError(f"{name}={value!r} must be at least 0 and below 1")
+        if not (is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
+            raise CourseError(f"weight_decay={self.weight_decay!r} must be 0 or above, and finite")
+        if not (is_number(self.gradient_clip) and self.gradient_clip > 0):
             raise CourseError(
-                f"gradient_clip={self.gradient_clip} must be above 0; float('inf') clips nothing"
+                f"gradient_clip={self.gradient_clip!r} must be above 0; float('inf') clips nothing"
             )
-        if not 0 < self.muon_rate < math.inf:
-            raise CourseError(f"muon_rate={self.muon_rate} must be above 0 and finite, e.g. 0.03")
+        if not (is_number(self.muon_rate) and 0 < self.muon_rate < math.inf):
+            raise CourseError(f"muon_rate={self.muon_rate!r} must be above 0 and finite, e.g. 0.03")
 
     def _require_schedule(self) -> None:
-        if not isinstance(self.warmup_steps, int) or not 0 <= self.warmup_steps < self.steps:
+        if not is_whole(self.warmup_steps) or not 0 <= self.warmup_steps < self.steps:
             raise CourseError(
-                f"warmup_steps={self.warmup_steps} does not fit into steps={self.steps}; "
+                f"warmup_steps={self.warmup_steps!r} does not fit into steps={self.steps}; "
                 f"use 0 to {self.steps - 1}"
             )
-        if not (0 <= self.minimum_rate <= self.learning_rate and 0 < self.learning_rate < math.inf):
+        if not (is_number(self.learning_rate) and 0 < self.learning_rate < math.inf):
             raise CourseError(
-                f"minimum_rate={self.minimum_rate} must lie between 0 and "
-                f"learning_rate={self.learning_rate}, which must be above 0 and finite"
+                f"learning_rate={self.learning_rate!r} must be above 0 and finite, e.g. 0.001"
             )
-        if not 0 < self.decay_share <= 1:
-            raise CourseError(f"decay_share={self.decay_share} must be above 0 and at most 1")
+        if not (is_number(self.minimum_rate) and 0 <= self.minimum_rate <= self.learning_rate):
+            raise CourseError(
+                f"minimum_rate={self.minimum_rate!r} must lie between 0 and "
+                f"learning_rate={self.learning_rate}"
+            )
+        if not (is_number(self.decay_share) and 0 < self.decay_share <= 1):
+            raise CourseError(f"decay_share={self.decay_share!r} must be above 0 and at most 1")
 
     def adapted(self, *, steps: int | None = None, seed: int | None = None) -> TrainingConfig:
         """The same recipe with another length or seed; the warm-up keeps its share of the steps."""

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
+import torch
 
 from course_lib.model.config import CHOICES, GPTConfig
 from course_lib.runtime import CourseError
@@ -41,6 +43,22 @@ def test_a_configuration_survives_json():
 def test_a_configuration_from_before_a_field_existed_means_its_default():
     older = {"vocab_size": 67, "positions": "rotary"}
     assert GPTConfig.from_dict(older) == GPTConfig(vocab_size=67, positions="rotary")
+
+
+NO_NUMBERS = ("1", [], {}, b"1", 1j, math.nan, -1, -math.inf, 10**400, torch.ones(1), object())
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: f"{type(value).__name__}")
+@pytest.mark.parametrize("field", dataclasses.fields(GPTConfig), ids=lambda field: field.name)
+def test_what_no_field_takes_is_refused_by_each(field, value):
+    with pytest.raises(CourseError, match=rf"^{field.name}=.*(must|known)"):
+        GPTConfig(**{"vocab_size": 5, field.name: value})
+
+
+def test_many_heads_are_refused_at_once():
+    heads = 2**31 - 1
+    with pytest.raises(CourseError, match=f"use one of: 1, {heads}$"):
+        GPTConfig(vocab_size=5, d_model=heads, n_heads=heads, n_kv_heads=7)
 
 
 def test_a_configuration_is_frozen():

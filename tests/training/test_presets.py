@@ -105,7 +105,7 @@ def test_adapting_changes_what_was_asked_for_only():
         ({"warmup_steps": -1}, "warmup_steps=-1 does not fit"),
         ({"warmup_steps": 1.5}, "warmup_steps=1.5 does not fit"),
         ({"minimum_rate": 2e-3}, "minimum_rate=0.002 must lie between 0 and learning_rate=0.001"),
-        ({"learning_rate": 0.0, "minimum_rate": 0.0}, "which must be above 0"),
+        ({"learning_rate": 0.0, "minimum_rate": 0.0}, "learning_rate=0.0 must be above 0"),
         ({"learning_rate": math.nan}, "learning_rate=nan"),
         ({"learning_rate": math.inf}, "above 0 and finite"),
         ({"beta1": 1.0}, "beta1=1.0 must be at least 0 and below 1"),
@@ -134,6 +134,18 @@ def test_refusals(values, message):
     with pytest.raises(CourseError) as refusal:
         TrainingConfig(**values)
     assert message in str(refusal.value)
+
+
+NO_NUMBERS = ("1", None, [], {}, b"1", 1j, True, math.nan, -1, -math.inf, 10**400, torch.ones(1))
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: f"{type(value).__name__}")
+@pytest.mark.parametrize("field", dataclasses.fields(TrainingConfig), ids=lambda field: field.name)
+def test_what_no_field_takes_is_refused_by_each(field, value):
+    if (field.type, value) == ("bool", True):
+        return
+    with pytest.raises(CourseError, match=rf"^{field.name}=.*(must|known|fit)"):
+        TrainingConfig(**{field.name: value})
 
 
 def test_refusals_when_adapting():
