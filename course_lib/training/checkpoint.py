@@ -99,9 +99,16 @@ def rebuild(folder: Path, config: dict[str, Any], weights: bytes) -> tuple[GPT, 
     tensors = read_tensors(folder / MODEL, weights)
     try:
         tokenizer = CharTokenizer(config["vocabulary"])
-        model = GPT(GPTConfig.from_dict(config["model"]))
+        shape = GPTConfig.from_dict(config["model"])
     except CourseError as error:
         raise damaged(folder / CONFIG, str(error)) from None
+    if shape.n_layers > len(tensors):
+        raise damaged(folder / MODEL, f"its {len(tensors)} tensors are no {shape.n_layers} layers")
+    try:
+        with torch.device("meta"):  # no memory is taken for sizes that the weights do not have
+            model = GPT(shape)
+    except RuntimeError as error:  # not even a number of bytes
+        raise damaged(folder / CONFIG, str(error).splitlines()[0]) from None
     if model.config.vocab_size != tokenizer.vocab_size:
         raise damaged(folder / CONFIG, "its vocabulary does not have the model's vocab_size")
     restore_weights(model, tensors, folder / MODEL)
@@ -140,7 +147,8 @@ def plain_name(name: str) -> str:
 def restore_weights(model: GPT, tensors: dict[str, torch.Tensor], source: Path) -> None:
     """Copy stored tensors into the model. Names and shapes must be the model's, every one.
 
-    A tied model's head may be stored too, if it is the embedding.
+    A tied model's head may be stored too, if it is the embedding. A model on the device "meta",
+    which has shapes and no numbers, is moved to the CPU.
     """
     expected, tensors = model.state_dict(), dict(tensors)
     if model.config.tied_head:
@@ -159,6 +167,10 @@ def restore_weights(model: GPT, tensors: dict[str, torch.Tensor], source: Path) 
                 f"{name} has shape {tuple(tensors[name].shape)}, "
                 f"the model's is {tuple(expected[name].shape)}",
             )
+    if next(model.parameters()).is_meta:
+        model.to_empty(device="cpu")
+        if model.config.tied_head:
+            model.head.weight = model.token_embedding.weight
     model.load_state_dict(tensors, strict=False)
 
 

@@ -276,6 +276,32 @@ def test_a_configuration_of_a_later_format_is_refused(run):
         load_run(run)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("n_layers", 10**9), ("d_model", 12 * 10**8), ("d_ff", 2**31 - 1), ("context_length", 10**9)],
+)
+def test_a_model_larger_than_its_weights_is_refused_before_it_takes_memory(run, field, value):
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    sign_again(run, model={**config["model"], field: value})
+    with pytest.raises(
+        CourseError, match=r"(model|config).* cannot be used: .*(layers|shape|size)"
+    ):
+        load_run(run)
+
+
+def test_loading_draws_no_random_numbers(run):
+    before = torch.get_rng_state()
+    load_run(run)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_field_from_a_later_version_is_named(run):
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    sign_again(run, model={**config["model"], "memory_tokens": 4})
+    with pytest.raises(CourseError, match=r"config.json .*unknown fields: memory_tokens; known"):
+        load_run(run)
+
+
 def test_a_vocabulary_of_another_model_is_refused(run):
     sign_again(run, vocabulary="ab")
     with pytest.raises(CourseError, match=r"config.json .*vocabulary"):
@@ -340,7 +366,7 @@ def test_the_bomb_works(tmp_path):
 
 
 def test_tensors_that_are_not_the_models_are_refused_also_with_a_fitting_checksum(run):
-    save_file({"x": torch.zeros(3)}, run / "model.safetensors")
+    save_file({name: torch.zeros(3) for name in "xyz"}, run / "model.safetensors")
     sha = hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()
     sign_again(run, checksums={"config.json": "", "model.safetensors": sha})
     with pytest.raises(CourseError, match=r"model.safetensors cannot be used: .* is missing in it"):
