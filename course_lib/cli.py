@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import warnings
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
 from typing import NoReturn
 
@@ -58,35 +58,28 @@ def main(arguments: list[str] | None = None) -> int:
 def train(options: argparse.Namespace) -> int:
     """Train a GPT by a preset, or go on with a run that was stopped, and write the run's folder."""
     from course_lib.training.run_folder import RunFolder
-    from course_lib.training.screen import Patient, summary
-    from course_lib.training.session import Wishes, new_session, resumed_session
+    from course_lib.training.screen import Patient, ending, nothing_to_do, show_bar, stopped
+    from course_lib.training.session import Wishes, open_session
 
     out = usable_path(options.out, "--out")
-    if options.stop_after is not None and options.stop_after < 1:
-        raise CourseError(f"--stop-after {options.stop_after} must be 1 or above")
     wishes = Wishes(**{field.name: getattr(options, field.name) for field in fields(Wishes)})
     with RunFolder(out, resume=options.resume) as folder:
-        saved = folder.saved() if options.resume else None
-        session = resumed_session(folder, saved, wishes) if saved else new_session(folder, wishes)
+        session = open_session(folder, wishes)
         trainer = session.trainer
-        done, steps = len(trainer.history), trainer.config.steps
-        if trainer.finished and folder.finished_at() == steps:
-            print(f"{out} is finished, {done:,} of {steps:,} steps; a larger --steps extends it.")
+        if session.finished:
+            print(nothing_to_do(trainer, out, "--steps"))
             return 0
         with redirect_stdout(Patient(sys.stdout)), redirect_stderr(Patient(sys.stderr)):
-            print(session.describe() + (f" It goes on after step {done:,}." if done else ""))
-            code = _train_with_bar(folder, trainer, options.stop_after)
-            try:
-                result = folder.finish(trainer)
-            except KeyboardInterrupt:
-                result = folder.finish(trainer, measure=False)
-            print(summary(result), f"Written to {out}", sep="\n")
-            if not trainer.finished:
-                print(
-                    f"{result['steps']:,} of {steps:,} steps are done. To go on: "
-                    f"python -m course_lib train --resume --out {shlex.quote(str(out))}"
-                )
-        return code
+            print(session.describe())
+            done, steps = len(trainer.history), trainer.config.steps
+            was_stopped = session.train(
+                lambda records: show_bar(records, done, steps), wishes.stop_after
+            )
+            if was_stopped:
+                print(stopped(trainer, "Ctrl-C"), file=sys.stderr)
+            again = f"python -m course_lib train --resume --out {shlex.quote(str(out))}"
+            print(ending(trainer, session.finish(), out, again))
+        return 130 if was_stopped else 0
 
 
 def generate(options: argparse.Namespace) -> int:
@@ -157,37 +150,6 @@ def progress(options: argparse.Namespace) -> int:
     from course_lib.exercises import progress_text
 
     print(progress_text())
-    return 0
-
-
-def _train_with_bar(folder, trainer, stop_after: int | None) -> int:
-    """Train with a bar of loss, characters/s and time left, saving on the way and at a stop.
-
-    Returns 0, or 130 if stopped by Ctrl-C.
-    """
-    from course_lib.training.screen import show_bar
-
-    steps = trainer.config.steps
-    try:
-        if stop_after is None or len(trainer.history) < stop_after:
-            show_bar(folder.train(trainer), len(trainer.history), steps, stop_after)
-    except KeyboardInterrupt:
-        if not trainer.history:
-            raise
-        print(
-            f"Stopped at step {len(trainer.history):,} of {steps:,}. Measuring the loss and saving "
-            "takes some seconds; Ctrl-C once more skips the measuring.",
-            file=sys.stderr,
-        )
-        folder.save(trainer)
-        return 130
-    except Exception:
-        with suppress(CourseError):  # what is wrong with saving may be what stopped us
-            if trainer.history:
-                folder.save(trainer)
-        raise
-    if not trainer.finished:
-        folder.save(trainer)
     return 0
 
 

@@ -137,7 +137,7 @@ MISTAKES = {
     "unknown preset": (["train", "--corpus", "shakespeare", "--preset", "huge", "--out", "OUT"], "plain"),
     "no such corpus": (["train", "--corpus", "nope.txt", "--out", "OUT"], "nope.txt"),
     "steps no number": (["train", "--corpus", "shakespeare", "--out", "OUT", "--steps", "many"], "many"),
-    "steps 0": (["train", "--corpus", "shakespeare", "--out", "OUT", "--steps", "0"], "steps=0"),
+    "steps 0": (["train", "--corpus", "shakespeare", "--out", "OUT", "--steps", "0"], "--steps 0"),
     "seed below 0": (["train", "--corpus", "shakespeare", "--out", "OUT", "--seed", "-1"], "seed=-1"),
     "threads 0": (["train", "--corpus", "shakespeare", "--out", "OUT", "--threads", "0"], "threads=0"),
     "no such device": (["train", "--corpus", "shakespeare", "--out", "OUT", "--device", "abacus"], "abacus"),

@@ -10,7 +10,7 @@ import base64
 import html
 import io
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from matplotlib.figure import Figure
 
@@ -32,20 +32,29 @@ def watch(trainer: Trainer, *, every: float = 0.5) -> list[Record]:
     every: seconds between two updates, at least. Outside a notebook it prints eleven lines.
     """
     steps = trainer.config.steps
-    view = _NotebookView(steps, every) if in_notebook() else _Lines(steps)
-    view.begin(trainer.history)
-    stopped = False
     try:
-        for _ in trainer.run():
-            view.update(trainer.history)
+        show(trainer.run(), trainer.history, make_view(steps, every))
     except KeyboardInterrupt:
-        stopped = True
-    finally:
-        view.end(trainer.history)
-    if stopped:
         done = len(trainer.history)
         print(f"Stopped after step {done:,} of {steps:,}. To go on, call watch(trainer) again.")
     return trainer.history
+
+
+def make_view(steps: int, every: float = 0.5, heading: str = "") -> _NotebookView | _Lines:
+    """What shows a training where this code runs. The heading is there while it trains."""
+    return _NotebookView(steps, every, heading) if in_notebook() else _Lines(steps, heading)
+
+
+def show(
+    records: Iterable[Record], history: Sequence[Record], view: _NotebookView | _Lines
+) -> None:
+    """Show a history that grows with each of the records; its last picture even after an error."""
+    view.begin(history)
+    try:
+        for _ in records:
+            view.update(history)
+    finally:
+        view.end(history)
 
 
 def progress_line(history: Sequence[Record], steps: int) -> str:
@@ -91,9 +100,10 @@ def png(figure: Figure) -> bytes:
 class _NotebookView:
     """One display: line and curve while training, the curve alone before and after."""
 
-    def __init__(self, steps: int, every: float) -> None:
+    def __init__(self, steps: int, every: float, heading: str = "") -> None:
         self.steps = steps
         self.every = every
+        self.heading = f"<div>{html.escape(heading)}</div>" if heading else ""
         self.next_line = self.next_curve = 0.0
 
     def begin(self, history: Sequence[Record]) -> None:
@@ -111,7 +121,7 @@ class _NotebookView:
         line = html.escape(progress_line(history, self.steps))
         size = f'width="{WIDTH * DPI:.0f}" height="{HEIGHT * DPI:.0f}"'
         picture = f'<img alt="loss curve" {size} src="data:image/png;base64,{self.picture}">'
-        self.handle.update({"text/html": f"<div>{line}</div>{picture}"}, raw=True)
+        self.handle.update({"text/html": f"{self.heading}<div>{line}</div>{picture}"}, raw=True)
         self.next_line = time.perf_counter() + self.every
 
     def end(self, history: Sequence[Record]) -> None:
@@ -128,10 +138,13 @@ class _NotebookView:
 class _Lines:
     """A line at each tenth of the run, where there is no notebook."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, heading: str) -> None:
         self.steps = steps
+        self.heading = heading
 
     def begin(self, history: Sequence[Record]) -> None:
+        if self.heading:
+            print(self.heading)
         print(progress_line(history, self.steps))
 
     def update(self, history: Sequence[Record]) -> None:

@@ -1,14 +1,17 @@
-"""A run from what its user asked for: a new one, or one that goes on from its checkpoint.
+"""A run from what its user asked for, in a terminal or a notebook, to the files that it leaves.
 
-A run that goes on takes every setting from its checkpoint. What the user says again has to agree;
-only the number of steps may grow.
+It is a new one, or goes on from its checkpoint. Then it takes every setting from there: what the
+user says again has to agree; only the number of steps may grow.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -21,12 +24,15 @@ from course_lib.training.presets import TrainingConfig, get_preset
 from course_lib.training.probe import probe
 from course_lib.training.run_folder import RunFolder, Saved
 from course_lib.training.schedule import learning_rate
-from course_lib.training.trainer import Trainer
+from course_lib.training.trainer import Record, Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the user asked for; None for what was left open."""
+    """What the user asked for; None for what was left open.
+
+    steps is the length of the schedule; stop_after the step to stop at, as an interrupt would.
+    """
 
     corpus: str | None = None
     encoding: str | None = None
@@ -35,26 +41,87 @@ class Wishes:
     seed: int | None = None
     device: str | None = None
     threads: int | None = None
+    stop_after: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "stop_after"):
+            wish = getattr(self, name)
+            if wish is not None and (not isinstance(wish, int) or wish < 1):
+                option = name.replace("_", "-")
+                raise CourseError(f"--{option} {wish!r} must be a whole number, 1 or above")
 
 
 @dataclass(frozen=True)
 class Session:
-    """A trainer at its first step to do, the text, and why it computes the way it does."""
+    """A run at its first step to do: its folder, trainer and text, and why it computes so."""
 
+    folder: RunFolder
     trainer: Trainer
     corpus: Corpus
     why: str
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do: all steps are done, and the final files are theirs."""
+        return self.trainer.finished and self.folder.finished_at() == self.trainer.config.steps
+
     def describe(self) -> str:
         """What is about to happen, for the user to read."""
         model, config, state = self.trainer.model, self.trainer.config, self.trainer
+        done = len(state.history)
         return (
             f"Training {count_parameters(model):,} parameters on {len(self.corpus.train):,} "
             f"characters of {self.corpus.name}: {config.steps:,} × {config.batch_size} windows of "
             f"{model.config.context_length} characters, on {state.device}, in "
             f"{state.precision.name}, {model.attention_kernel} attention, threads: "
             f"{torch.get_num_threads()} ({self.why})."
+            + (f" It goes on after step {done:,}." if done else "")
         )
+
+    def train(
+        self, show: Callable[[Iterator[Record]], None], stop_after: int | None = None
+    ) -> bool:
+        """Train, saved on the way, at a stop and after an error. Returns whether it was stopped.
+
+        show draws the steps' records as they come. A stop is KeyboardInterrupt: Ctrl-C, or a
+        notebook's button. Before the first step is done there is nothing to keep: it is raised.
+        """
+        stopped = False
+        try:
+            show(self._records(stop_after))
+        except KeyboardInterrupt:
+            if not self.trainer.history:
+                raise
+            stopped = True
+        except Exception:
+            with suppress(CourseError):  # what is wrong with saving may be what stopped us
+                if self.trainer.history:
+                    self.folder.save(self.trainer)
+            raise
+        if stopped or not self.trainer.finished:
+            self.folder.save(self.trainer)
+        return stopped
+
+    def finish(self) -> dict[str, Any]:
+        """Write the final files: see RunFolder.finish. A stop meanwhile skips the measuring."""
+        try:
+            return self.folder.finish(self.trainer)
+        except KeyboardInterrupt:
+            return self.folder.finish(self.trainer, measure=False)
+
+    def _records(self, stop_after: int | None) -> Iterator[Record]:
+        if stop_after is not None and stop_after <= len(self.trainer.history):
+            return
+        for record in self.folder.train(self.trainer):
+            yield record
+            if record.step == stop_after:
+                return
+
+
+def open_session(folder: RunFolder, wishes: Wishes) -> Session:
+    """The run that the folder holds, if it may hold one, or else a new one."""
+    saved = folder.saved() if folder.resume else None
+    return resumed_session(folder, saved, wishes) if saved else new_session(folder, wishes)
 
 
 def new_session(folder: RunFolder, wishes: Wishes) -> Session:
@@ -97,7 +164,7 @@ def new_session(folder: RunFolder, wishes: Wishes) -> Session:
         why = f"probed: {machine.milliseconds:.0f} ms a step"
     elif found:
         why = f"the default on {device.type}"
-    return Session(trainer, corpus, why)
+    return Session(folder, trainer, corpus, why)
 
 
 def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes) -> Session:
@@ -120,7 +187,7 @@ def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes) -> Session:
     trainer = Trainer(model, corpus.train, corpus.validation, longer, test_tokens=corpus.test)
     folder.restore(trainer, saved)
     folder.begin(trainer, corpus.tokenizer, {**names, **longer.to_dict()}, origin)
-    return Session(trainer, corpus, "as in the checkpoint")
+    return Session(folder, trainer, corpus, "as in the checkpoint")
 
 
 def corpus_checksum(corpus: Corpus) -> str:

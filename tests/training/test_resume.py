@@ -753,7 +753,7 @@ def test_a_longer_schedule_says_what_the_rate_does(tmp_path, straight, capsys):
         (["--seed", "7"], "--seed 7 contradicts the run, which has 0"),
         (["--preset", "muon"], "--preset muon contradicts the run, which has plain"),
         (["--steps", "30"], "--steps 30 contradicts the run, whose schedule has 40 steps and 10"),
-        (["--stop-after", "0"], "--stop-after 0 must be 1 or above"),
+        (["--stop-after", "0"], "--stop-after 0 must be a whole number, 1 or above"),
     ],
 )
 def test_options_that_contradict_the_run_are_refused(tmp_path, corpus, capsys, arguments, stored):
