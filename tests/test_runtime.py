@@ -20,6 +20,7 @@ from course_lib.runtime import (
     begin_lesson,
     choose_device,
     duration,
+    keep_memory,
     notice,
     probe_threads,
     set_threads,
@@ -50,6 +51,79 @@ def _threads_as_before():
 )
 def test_a_time_as_people_say_it(seconds, said):
     assert duration(seconds) == said
+
+
+# ---- memory
+
+USE_AND_FREE = """
+import ctypes, resource, sys
+from course_lib.runtime import keep_memory
+kept = sys.argv[1] == "kept" and keep_memory()
+libc = ctypes.CDLL("libc.so.6")
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+faults = []
+for _ in range(4):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [libc.malloc(16 * 2**20) for _ in range(4)]
+    for block in blocks:
+        libc.memset(block, 1, 16 * 2**20)
+    for block in blocks:
+        libc.free(block)
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(int(kept), faults[-1])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is for Linux alone")
+def test_kept_memory_is_used_again_without_asking_the_system():
+    def faults(how: str) -> tuple[int, int]:
+        done = subprocess.run(
+            [sys.executable, "-c", USE_AND_FREE, how],
+            capture_output=True, text=True, timeout=120, cwd=PROJECT_FOLDER,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return tuple(map(int, done.stdout.split()))
+
+    if not keep_memory():
+        pytest.skip("this system has another C library")
+    kept, others = faults("kept"), faults("given back")
+    assert kept[0] and kept[1] < others[1] / 4
+
+
+def test_where_memory_cannot_be_kept_nothing_happens(monkeypatch):
+    class Library:
+        """A C library that takes no mmap threshold above `limit`."""
+
+        def __init__(self, limit: int | None) -> None:
+            self.calls = []
+            if limit is not None:
+                self.mallopt = lambda name, value: self.take(name, value, limit)
+
+        def take(self, name: int, value: int, limit: int) -> int:
+            self.calls.append((name, value))
+            return int(name != -3 or value <= limit)
+
+    def absent(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(sys, "platform", "linux")
+    older = Library(2**25)
+    for cdll, possible in (
+        (lambda _: older, True),
+        (lambda _: Library(2**20), False),
+        (lambda _: Library(None), False),
+        (absent, False),
+    ):
+        monkeypatch.setattr("ctypes.CDLL", cdll)
+        assert keep_memory() is possible
+    assert older.calls == [(-3, 2**30), (-3, 2**25), (-1, 2**30)]
+    monkeypatch.setattr("ctypes.CDLL", lambda _: older)
+    for other in ("darwin", "win32"):
+        monkeypatch.setattr(sys, "platform", other)
+        assert keep_memory() is False
+    assert len(older.calls) == 3
 
 
 # ---- threads

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from course_lib.model.gpt import GPT
-from course_lib.runtime import available_threads, probe_threads
+from course_lib.runtime import available_threads, keep_memory, probe_threads
 from course_lib.training.precision import choose_precision
 from course_lib.training.presets import TrainingConfig
 from course_lib.training.trainer import Trainer
@@ -58,6 +58,8 @@ def probe(
     best = Machine(threads=threads or 1, precision=precision)
     if device.type != "cpu":
         return best
+    if config.precision == "auto":
+        keep_memory()  # before anything is timed: not all ways gain by it alike
     race = _Race(timer or StepTimer(model, config))
     if threads is None:
         threads = probe_threads(

@@ -19,7 +19,7 @@ from torch import Tensor
 from course_lib.data.batches import evaluation_windows, random_windows
 from course_lib.data.corpora import require_windows
 from course_lib.model.gpt import GPT, count_parameters, evaluating
-from course_lib.runtime import CourseError, notice
+from course_lib.runtime import CourseError, keep_memory, notice
 from course_lib.training.compiled import Compiled
 from course_lib.training.optimizer import make_optimizer
 from course_lib.training.precision import Precision, choose_precision
@@ -99,6 +99,8 @@ class Trainer:
         self.validation_tokens = validation_tokens
         self.test_tokens = test_tokens
         self.config = config
+        if config.precision == "auto" and self.device.type == "cpu":
+            keep_memory()  # recipes that say how they compute, as plain does, are left alone
         self.precision = precision or Precision(
             choose_precision(config.precision, self.device), self.device
         )

@@ -13,6 +13,7 @@ from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError, CourseNotice
 from course_lib.training.presets import TrainingConfig
+from course_lib.training.probe import probe
 from course_lib.training.trainer import Trainer, evaluate, next_token_loss
 
 VOCABULARY, CONTEXT = 11, 7
@@ -349,3 +350,15 @@ def test_the_test_part_is_measured_at_the_end_alone():
         assert record.step == 6 or trainer.result()["test_loss"] is None
     assert trainer.result()["test_loss"] == evaluate(trainer.model, text(50, 7))
     assert trainer.result(measure=False)["test_loss"] is None
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "auto"])
+def test_memory_is_kept_for_the_recipes_that_leave_the_way_open(monkeypatch, precision):
+    kept = []
+    for name in ("trainer", "probe"):
+        monkeypatch.setattr(f"course_lib.training.{name}.keep_memory", lambda: kept.append(1))
+    config = recipe(precision=precision)
+    Trainer(small_gpt(), text(200), text(40, 6), config)
+    assert len(kept) == (precision == "auto")
+    probe(small_gpt(), config, threads=1, timer=lambda machine: 1.0)
+    assert len(kept) == 2 * (precision == "auto")
