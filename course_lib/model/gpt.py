@@ -165,14 +165,15 @@ def initialise(model: GPT, config: GPTConfig) -> None:
     "xavier": linear layers but the head as Glorot & Bengio 2010.
     "zero_output": those that write into the stream are 0, so that each block starts by passing its
     input on (Zhang et al. 2019, arXiv 1901.09321), those that read from it N(0, 1/(4·d_model)). An
-    untied head is 0 too, and its embeddings then of size 1 in the stream.
+    untied head is 0 too, and its embeddings are then vectors of length 2 in the stream: with size 1
+    in each dimension (length √d_model) training moves them too slowly.
 
     Where nothing has been added to a token's embedding yet, or a Post-LN block's norm blows what is
     left of it up to size 1, a tied head would expect each token to repeat: the last norm of a wide
     model starts smaller.
     """
     if config.initialisation == "zero_output" and not config.tied_head:
-        embedding_std = 1 / model.embedding_scale
+        embedding_std = 2 / math.sqrt(config.d_model) / model.embedding_scale
     else:
         embedding_std = 0.02
     for module in model.modules():
