@@ -8,6 +8,7 @@ The functions used are bound here, at import: replacing torch's changes nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,12 @@ def same(one: Any, other: Any, tolerance: float = 0.0) -> bool:
             type(one) is type(other)
             and len(one) == len(other)
             and all(same(a, b, tolerance) for a, b in zip(one, other, strict=True))
+        )
+    if type(one) is dict:
+        return (
+            type(other) is dict
+            and set(one) == set(other)
+            and all(same(one[key], other[key], tolerance) for key in one)
         )
     if one is None or other is None:
         return one is other
@@ -199,17 +206,22 @@ def _sequence_difference(expected, got, tolerance: float, path: str) -> Differen
         return Difference(
             "shape", f"The {word} has {len(got)} parts; expected are {len(expected)}."
         )
-    parts = (
+    return _first_difference(
         difference(e, g, tolerance, f"{path}[{at}]")
         for at, (e, g) in enumerate(zip(expected, got, strict=True))
     )
-    found = [part for part in parts if part is not None]
-    return min(found, key=lambda part: part.rank, default=None)
 
 
 def _dict_difference(expected: dict, got: dict, tolerance: float, path: str) -> Difference | None:
     if set(expected) != set(got):
         word = f"dictionary {path}".strip()
         return Difference("shape", f"The {word} has keys {list(got)}; expected {list(expected)}.")
-    values = [got[key] for key in expected]
-    return _sequence_difference(list(expected.values()), values, tolerance, path)
+    return _first_difference(
+        difference(expected[key], got[key], tolerance, f"{path}[{key!r}]") for key in expected
+    )
+
+
+def _first_difference(parts: Iterable[Difference | None]) -> Difference | None:
+    """Of the differences of several parts the one to be told first."""
+    found = [part for part in parts if part is not None]
+    return min(found, key=lambda part: part.rank, default=None)

@@ -42,7 +42,7 @@ def _type_remedy(expected: Any, got: Any) -> str:
     if isinstance(got, str):
         return "Leave out the quotation marks."
     if isinstance(got, tuple):
-        return "A comma makes two numbers of one; decimals have a point: `0.5`."
+        return "One number is asked for, and a comma makes two of it; decimals have a point: `0.5`."
     if isinstance(got, list):
         return "One number is asked for; leave out the square brackets."
     if type(got).__module__ == "numpy" or isinstance(got, Tensor):

@@ -72,9 +72,53 @@ def evaluate(model, tokens, batch_size=64):
 
 
 def _draw(answer, tokens, batch_size, context_length, seed):
-    """Two batches in a row from a generator with this seed."""
+    """Two batches in a row from a generator with this seed, and what can be said of them."""
     generator = torch.Generator().manual_seed(seed)
-    return [answer(tokens, batch_size, context_length, generator) for _ in range(2)]
+    text, states, drawn = tokens.clone(), [generator.get_state()], []
+    for _ in range(2):
+        batch = answer(tokens, batch_size, context_length, generator)
+        drawn.append(tuple(batch) if isinstance(batch, list) and len(batch) == 2 else batch)
+        states.append(generator.get_state())
+    return {
+        "the generator": _use_of_generator(*states),
+        **_look_at_windows(text, context_length, seed, drawn),
+        "first batch": drawn[0],
+        "second batch": drawn[1],
+    }
+
+
+def _use_of_generator(before, between, after):
+    """What two draws did to the generator's state."""
+    if torch.equal(before, between):
+        return "not used: your numbers come from elsewhere"
+    if torch.equal(between, after):
+        return "set back at each call: every batch is the first one again"
+    return "used"
+
+
+def _look_at_windows(text, context_length, seed, drawn):
+    """In words, what two batches of (inputs, targets) are; texts have different characters only."""
+    found = dict.fromkeys(("the inputs", "the targets", "the beginnings"), "not to be made out")
+    try:
+        inputs, targets = (torch.stack(part) for part in zip(*drawn, strict=True))
+        places = torch.full((4 * len(text),), -2 * len(text))  # where each character stands
+        places[text] = torch.arange(len(text))
+        at, ahead = places[inputs], places[targets] - places[inputs]
+    except Exception:  # no tensors, other shapes, numbers that are no characters of the text
+        return found
+    in_a_row = at.diff(dim=-1).eq(1).all()
+    found["the inputs"] = "characters in a row" if in_a_row else "characters that are not in a row"
+    found["the targets"] = "each the character after its input"
+    if ahead.ne(1).any():
+        found["the targets"] = "other characters than those after the inputs"
+    generator = torch.Generator().manual_seed(seed)
+    count, size = len(text) - context_length, (at.shape[1],)
+    starts = [torch.randint(count, size, generator=generator) for _ in drawn]
+    right = torch.equal(at[..., 0], torch.stack(starts))
+    found["the beginnings"] = "those of torch.randint(len(tokens) - context_length, …)"
+    if not right:
+        found["the beginnings"] = "other ones"
+    return found
 
 
 def _text(length, seed):
@@ -152,6 +196,30 @@ def _rolled(tokens, batch_size, context_length, generator):
     return inputs, inputs.roll(-1, dims=1)
 
 
+def _one_piece(tokens, batch_size, context_length, generator):
+    """The windows of the opening loop: one piece of text, cut up."""
+    size = batch_size * context_length
+    start = torch.randint(len(tokens) - size, (1,), generator=generator).item()
+    inputs, targets = tokens[start : start + size], tokens[start + 1 : start + size + 1]
+    return inputs.view(batch_size, -1), targets.view(batch_size, -1)
+
+
+def _a_window_further(tokens, batch_size, context_length, generator):
+    starts = _right_starts(len(tokens), batch_size, context_length, generator)
+    positions = starts + torch.arange(context_length)
+    return tokens[positions], tokens[positions + context_length]
+
+
+def _swapped(tokens, batch_size, context_length, generator):
+    inputs, targets = random_windows(tokens, batch_size, context_length, generator)
+    return targets, inputs
+
+
+def _set_back(tokens, batch_size, context_length, generator):
+    generator.manual_seed(generator.initial_seed())
+    return random_windows(tokens, batch_size, context_length, generator)
+
+
 def _places(tokens, batch_size, context_length, generator):
     return random_windows(torch.arange(len(tokens)), batch_size, context_length, generator)
 
@@ -210,6 +278,19 @@ WINDOWS = Exercise(
             "positions + 1.",
         ),
         Misconception(
+            "targets a window further",
+            _a_window_further,
+            "Your targets are the window that follows, context_length places further, and near the "
+            "end of the text there is none. The target of each input is the very next character: "
+            "positions + 1.",
+        ),
+        Misconception(
+            "inputs and targets swapped",
+            _swapped,
+            "You return the targets first. The order is inputs, targets: the inputs begin where "
+            "the window begins.",
+        ),
+        Misconception(
             "a window cut in two",
             _cut_in_two,
             "You draw context_length characters and take the inputs from the first of them and the "
@@ -240,6 +321,19 @@ WINDOWS = Exercise(
             _own_generator,
             "You make a new generator with the same seed at each call, so each batch is the first "
             "one again: the model would see nothing else of the text. Use the generator given.",
+        ),
+        Misconception(
+            "the generator set back",
+            _set_back,
+            "You give the generator its seed again at each call, so each batch is the first one "
+            "again. Who made the generator has seeded it, once; leave it as it comes.",
+        ),
+        Misconception(
+            "one piece cut up",
+            _one_piece,
+            "You draw one long piece and cut it into windows, as the opening loop does. So all "
+            "windows of a batch come from one scene, and a text must be as long as a batch. Draw "
+            "batch_size beginnings, one for each window.",
         ),
         Misconception(
             "whole windows only",
@@ -330,10 +424,15 @@ class _Small(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.kept = torch.rand(width, generator=generator) < 0.5
         self.config = SimpleNamespace(context_length=context_length, vocab_size=vocab_size)
-        self.had_gradients = False
+        self.passes = []  # of each: in training mode? recorded for gradients? how many characters?
 
     def forward(self, tokens):
-        self.had_gradients = self.had_gradients or torch.is_grad_enabled()
+        if tokens.ndim != 2 or tokens.shape[1] > len(self.places):
+            raise ValueError(
+                f"tokens of shape {tuple(tokens.shape)} are no batch of windows; give (batch, "
+                f"position) with at most context_length = {len(self.places)} positions"
+            )
+        self.passes.append((self.training, torch.is_grad_enabled(), tokens.numel()))
         hidden = self.embedding[tokens] + self.places[torch.arange(tokens.shape[1])]
         if self.training:
             hidden = 2 * hidden * self.kept
@@ -341,17 +440,33 @@ class _Small(nn.Module):
 
 
 def _three_steps(answer, seed, clip, batch_size, context_length):
-    """The losses of three steps, and the parameters after them."""
+    """The losses of three steps, the parameters after them, and what was seen on the way."""
     model = _Small(seed, context_length)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    followed = []
+    optimizer.register_step_post_hook(lambda *_: followed.append(_length_of_gradient(model)))
     generator = torch.Generator().manual_seed(seed)
     text = torch.randint(5, (97,), generator=generator)
-    losses = []
+    losses, trained = [], True
     for _ in range(3):
         model.eval()  # as an evaluation may have left it
+        model.passes.clear()
         inputs, targets = random_windows(text, batch_size, context_length, generator)
         losses.append(answer(model, optimizer, inputs, targets, clip))
-    return losses, torch.cat([p.detach().flatten() for p in model.parameters()])
+        trained = trained and bool(model.passes) and model.passes[0][0]
+    return {
+        "the model's mode": "training" if trained else "not training",
+        "calls of optimizer.step": len(followed),
+        "first loss": losses[0],
+        "lengths of the gradients followed": (followed + 3 * [0.0])[:3],
+        "losses": losses,
+        "parameters": torch.cat([p.detach().flatten() for p in model.parameters()]),
+    }
+
+
+def _length_of_gradient(model):
+    gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return torch.cat(gradients).norm().item() if gradients else 0.0
 
 
 def _step_cases():
@@ -397,12 +512,6 @@ def _scale_to(parameters, largest):
     for gradient in gradients:
         gradient *= largest / norm
 
-
-_STILL = (
-    "Your losses say that the parameters never move. Either `optimizer.step()` is missing, or "
-    "`zero_grad()` stands between `backward()` and `step()` and throws away the gradient that was "
-    "just computed."
-)
 
 STEP = Exercise(
     id="10.step",
@@ -452,7 +561,19 @@ STEP = Exercise(
             "You take the step at the beginning, with the gradient of the batch before. Every update "
             "comes one batch late, and the last never. It belongs to the end.",
         ),
-        Misconception("step forgotten", _step(order="zbc"), _STILL),
+        Misconception(
+            "step forgotten",
+            _step(order="zbc"),
+            "The gradient is there, and nobody follows it: your parameters never move. "
+            "`optimizer.step()` is missing at the end, or its brackets are.",
+        ),
+        Misconception(
+            "no gradient to follow",
+            _step(order="bczs"),
+            "Your parameters never move: when `step()` comes there is no gradient. Either "
+            "`zero_grad()` stands between `backward()` and `step()` and throws away what was just "
+            "computed, or `backward()` is missing, or its brackets are.",
+        ),
         Misconception(
             "step before backward",
             _step(order="szbc"),
@@ -490,7 +611,7 @@ STEP = Exercise(
             "evaluation mode left on",
             _step(train=False),
             "Your model trains in evaluation mode, without dropout, because an evaluation before it "
-            "had called `model.eval()`. Begin the step with `model.train()`.",
+            "had called `model.eval()`. Begin the step with `model.train()`, brackets included.",
         ),
         Misconception(
             "the loss as a tensor",
@@ -509,6 +630,50 @@ STEP = Exercise(
             "You measure the loss again after the update. That costs another forward pass, and it "
             "flatters: the model has just learned this very batch. Return the loss that you took "
             "the gradient of.",
+        ),
+        Misconception(
+            "the loss after the step, in evaluation mode",
+            _step(result=lambda m, loss, x, y: next_token_loss(m.eval()(x), y).item()),
+            "You measure the loss again after the update. That costs another forward pass, and it "
+            "flatters: the model has just learned this very batch. Return the loss that you took "
+            "the gradient of.",
+        ),
+        Misconception(
+            "perplexity",
+            _step(result=lambda model, loss, inputs, targets: math.exp(loss.item())),
+            "e to the loss is the *perplexity*: among how many characters the model hesitates, as "
+            "it were. Asked for is the loss itself, in nats: `loss.item()`.",
+        ),
+        Misconception(
+            "bits",
+            _step(loss=lambda logits, targets: next_token_loss(logits, targets) / math.log(2)),
+            "Your loss is in bits. Asked for are nats, as `cross_entropy` gives them: do not divide "
+            "by ln 2.",
+        ),
+        Misconception(
+            "inputs as targets",
+            lambda model, optimizer, inputs, targets, clip: training_step(
+                model, optimizer, inputs, inputs, clip
+            ),
+            "You score the guesses against the *inputs*. What was to be guessed are the targets.",
+        ),
+        Misconception(
+            "targets as inputs",
+            lambda model, optimizer, inputs, targets, clip: training_step(
+                model, optimizer, targets, targets, clip
+            ),
+            "You let the model read the targets. It reads the inputs: `model(inputs)`.",
+        ),
+        Misconception(
+            "shifted once more",
+            _step(loss=lambda logits, targets: next_token_loss(logits[:, :-1], targets[:, 1:])),
+            "You shift the targets against the logits. They come shifted already: targets[:, i] is "
+            "what follows inputs[:, i]. So you ask for the character after the next one.",
+        ),
+        Misconception(
+            "targets first",
+            _step(loss=lambda logits, targets: next_token_loss(targets, logits)),
+            "The logits come first, then the targets: `next_token_loss(model(inputs), targets)`.",
         ),
         Misconception(
             "softmax before cross_entropy",
@@ -570,11 +735,14 @@ STEP = Exercise(
 
 
 def _all_rates(answer, steps, warmup, peak, minimum):
-    """The rates of all steps, in order."""
-    return [
-        answer(step, steps=steps, warmup=warmup, peak=peak, minimum=minimum)
+    """The rates of all steps, in order, each with what kind of step it is."""
+    kinds = {warmup: ", at the peak", steps - 1: ", the last"}
+    return {
+        f"step {step}{kinds.get(step, ', in the warm-up' if step < warmup else '')}": answer(
+            step, steps=steps, warmup=warmup, peak=peak, minimum=minimum
+        )
         for step in range(steps)
-    ]
+    }
 
 
 def _schedule_cases():
@@ -686,6 +854,24 @@ SCHEDULE = Exercise(
             "halved, not its two parts one by one.",
         ),
         Misconception(
+            "halved before added",
+            _schedule(fall=lambda progress: 1 + math.cos(math.pi * progress) / 2),
+            "You halve the cosine alone, so your factor runs from 1.5 to 0.5. The bracket closes "
+            "before the 2: (1 + cos(…)) / 2 runs from 1 to 0.",
+        ),
+        Misconception(
+            "difference without brackets",
+            _schedule(mix=lambda fall, peak, minimum: minimum + peak - minimum * fall),
+            "Brackets are missing around the difference, so only `minimum` is multiplied by the "
+            "cosine: minimum + (peak − minimum) · …",
+        ),
+        Misconception(
+            "π left out",
+            _schedule(fall=lambda progress: (1 + math.cos(progress)) / 2),
+            "Half a turn is π: without it your cosine stops at 1 radian, far above the minimum. "
+            "cos(π · progress).",
+        ),
+        Misconception(
             "degrees",
             _schedule(fall=lambda progress: (1 + math.cos(180 * progress)) / 2),
             "`math.cos` counts in radians, so half a turn is π and not 180. Your rate jumps up and "
@@ -762,6 +948,22 @@ SCHEDULE = Exercise(
             "Your line climbs from the minimum. Some programs do that; here it climbs from 0, of which "
             "step 0 has taken one stair already: peak · (step + 1) / (warmup + 1).",
         ),
+        Misconception(
+            "warm-up from the minimum, one stair up",
+            lambda step, *, steps, warmup, peak, minimum: (
+                minimum + (peak - minimum) * (step + 1) / (warmup + 1)
+                if step < warmup
+                else warmup_cosine(step, steps=steps, warmup=warmup, peak=peak, minimum=minimum)
+            ),
+            "Your line climbs from the minimum. Some programs do that; here it climbs from 0: "
+            "peak · (step + 1) / (warmup + 1). The minimum belongs to the end alone.",
+        ),
+        Misconception(
+            "the peak at once",
+            _schedule(rise=lambda step, warmup: 1.0),
+            "In your warm-up every step has the peak already, so that nothing warms up. Let the rate "
+            "climb in a line: peak · (step + 1) / (warmup + 1).",
+        ),
     ),
     hints=(
         "Two cases. While step < warmup, count stairs: step 0 is on the first of warmup + 1.",
@@ -778,17 +980,25 @@ SCHEDULE = Exercise(
 
 
 def _measure(answer, tokens, vocab_size, context_length, batch_size, seed):
-    """The loss of a small model that was just trained, and whether gradients were kept for it."""
+    """The loss of a small model that was just trained, and what was seen on the way to it."""
     model = _Small(seed, context_length, vocab_size)
     model.train()
-    loss = answer(model, tokens % vocab_size, batch_size)
-    return loss, "with gradients" if model.had_gradients else "without gradients"
+    sizes = () if batch_size == "the default" else (batch_size,)
+    loss = answer(model, tokens % vocab_size, *sizes)
+    trained, recorded, counts = zip(*model.passes, strict=True) if model.passes else ((), (), ())
+    return {
+        "dropout": "on in some passes" if any(trained) else "off",
+        "gradients": "kept" if any(recorded) else "not kept",
+        "characters predicted": min(sum(counts), len(tokens) - 1),  # padding is allowed
+        "loss": loss,
+    }
 
 
 def _evaluation_cases():
     yield _text(47, 1), 5, 7, 3, 1  # 6 windows, and 4 characters more
     yield _text(61, 2), 3, 2, 7, 2  # 30 windows, the last two in a batch of their own
     yield _text(23, 3), 7, 5, 19, 3  # 4 windows in one batch, and 2 characters more
+    yield _text(31, 4), 3, 7, "the default", 4
 
 
 def _evaluation(*, train=False, gradients=False, add=None, finish=None):
@@ -828,6 +1038,28 @@ def _first_batch(model, tokens, batch_size=64):
     with torch.no_grad():
         inputs, targets = next(evaluation_windows(tokens, model.config.context_length, batch_size))
         return next_token_loss(model(inputs), targets).item()
+
+
+def _first_share(model, tokens, batch_size=64):
+    inputs, _ = next(evaluation_windows(tokens, model.config.context_length, batch_size))
+    return _first_batch(model, tokens, batch_size) * inputs.numel() / (len(tokens) - 1)
+
+
+def _last_batch(model, tokens, batch_size=64):
+    model.eval()
+    with torch.no_grad():
+        for inputs, targets in evaluation_windows(tokens, model.config.context_length, batch_size):
+            loss = next_token_loss(model(inputs), targets)
+    return loss.item()
+
+
+def _sizes_swapped(model, tokens, batch_size=64):
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for inputs, targets in evaluation_windows(tokens, batch_size, model.config.context_length):
+            total += next_token_loss(model(inputs), targets).item() * targets.numel()
+    return total / (len(tokens) - 1)
 
 
 def _whole_windows(model, tokens, batch_size=64):
@@ -941,6 +1173,47 @@ EVALUATE = Exercise(
             "the first batch only",
             _first_batch,
             "You return after the first batch: the `return` belongs behind the loop, not into it.",
+        ),
+        Misconception(
+            "divided after the first batch",
+            _first_share,
+            "You return after the first batch: the `return` belongs behind the loop, not into it. "
+            "Two blanks decide: it stands as far to the left as `with`.",
+        ),
+        Misconception(
+            "the last batch only",
+            _last_batch,
+            "The loss of each batch takes the place of the one before, so the last one alone is "
+            "left. Add them up: `total += loss.item() * targets.numel()`.",
+        ),
+        Misconception(
+            "context length and batch size swapped",
+            _sizes_swapped,
+            "`evaluation_windows(tokens, context_length, batch_size)`: you give the two numbers the "
+            "other way round.",
+        ),
+        Misconception(
+            "perplexity",
+            _evaluation(
+                finish=lambda total, count, tokens, size: math.exp(total / (len(tokens) - 1))
+            ),
+            "e to the loss is the *perplexity*: among how many characters the model hesitates, as "
+            "it were. Asked for is the loss itself, in nats.",
+        ),
+        Misconception(
+            "bits",
+            _evaluation(
+                finish=lambda total, count, tokens, size: total / (len(tokens) - 1) / math.log(2)
+            ),
+            "That is the loss in bits. Asked for are nats, as `cross_entropy` gives them: do not "
+            "divide by ln 2.",
+        ),
+        Misconception(
+            "mean of means, dropout left on",
+            _evaluation(train=True, add=_mean_only, finish=_by_batches),
+            "Two things. `model.eval()` is missing, so dropout disturbs the predictions. And you "
+            "average the batches' means, though the last batch is smaller: multiply each by "
+            "`targets.numel()` and divide by the number of all targets.",
         ),
         Misconception(
             "the end left out",

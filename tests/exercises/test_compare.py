@@ -70,6 +70,8 @@ def test_parts_are_compared_by_their_kinds(expected, got, kind):
 def test_a_part_is_named():
     found = difference((1, [torch.ones(2)]), (1, [torch.zeros(2)]), 1e-5)
     assert "2 of 2 entries of part `[1][0]` differ" in found.message
+    found = difference({"mode": "on", "loss": (1.0,)}, {"loss": (2.0,), "mode": "on"}, 1e-5)
+    assert found.message == "Expected of part `['loss'][0]` `1`, got `2`."
 
 
 def test_the_earliest_reason_of_all_parts_is_told():
@@ -84,6 +86,8 @@ def test_an_expected_result_that_cannot_be_compared_is_the_author_s_mistake():
 
 def test_the_same_includes_nothing_at_all():
     assert same(None, None) and not same(None, 0) and same((None, 1), (None, 1))
+    assert same({"a": None}, {"a": None}) and not same({"a": None}, {"b": None})
+    assert not same({"a": None}, [None]) and not same({"a": None}, {"a": None, "b": 1})
     assert not same({1}, {1})  # sets cannot be compared, so they never count as the same
 
 
