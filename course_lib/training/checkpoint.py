@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -83,7 +84,7 @@ def load_run(
     """
     folder = Path(folder)
     last = whole(folder / LAST)
-    if not (whole(folder) / CONFIG).exists() and last.exists():
+    if not os.path.exists(whole(folder) / CONFIG) and os.path.exists(last):
         notice(f"{folder} has no final model, for its training did not end; using {last}")
         folder = last
     config, files = read_sealed(folder)

@@ -117,7 +117,7 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
 def whole(folder: Path) -> Path:
     """The folder, or where a kill in the middle of its replacement left the former one."""
     former = _beside(folder, "former")
-    return former if former.exists() and not folder.exists() else folder
+    return former if os.path.exists(former) and not os.path.exists(folder) else folder
 
 
 def checksum(config: Mapping[str, Any]) -> str:
@@ -141,7 +141,8 @@ def cannot_write(folder: Path, error: OSError, files: Mapping[str, bytes] | floa
 
 
 def _beside(folder: Path, role: str) -> Path:
-    return folder.with_name(f".{folder.name}.{role}")
+    folder = Path(os.path.abspath(folder))  # "." and ".." have names too
+    return folder.parent / f".{folder.name}.{role}"
 
 
 def _read_all(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -159,9 +160,10 @@ def _read(folder: Path, name: str, config: dict[str, Any]) -> bytes:
 def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
+        reason = getattr(error, "strerror", None) or error
         raise CourseError(
-            f"{path} cannot be read: {error.strerror}; give a run's folder, the one that "
+            f"{str(path)[:300]} cannot be read: {reason}; give a run's folder, the one that "
             "`train --out` named, with all its files"
         ) from None
 

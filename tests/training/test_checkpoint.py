@@ -332,6 +332,20 @@ def test_what_is_no_run_is_refused(tmp_path):
             load_run(folder)
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/", "..", "", "~nobody/x"])
+def test_a_name_that_is_no_run_is_refused_as_one(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CourseError, match=r"cannot be read: .*; give a run's folder"):
+        load_run(name)
+
+
+@pytest.mark.parametrize("name", [".", "", "../run", "last/.."])
+def test_a_run_can_be_named_from_within_its_folder(run, monkeypatch, name):
+    (run / "last").mkdir()
+    monkeypatch.chdir(run)
+    load_run(name)
+
+
 class _Bomb:
     """Unpickling this creates a file."""
 
