@@ -179,7 +179,8 @@ def _parser() -> argparse.ArgumentParser:
     add = of_train.add_argument
     add("--corpus", help="shakespeare, tang, or a text file of your own")
     add("--preset", help="the recipe: plain, quick, laptop or gpu (default: plain)")
-    add("--out", required=True, metavar="DIR", help="a new folder for the run")
+    path = os.path.expanduser  # a shell leaves the ~ of --out=~/run to us
+    add("--out", required=True, metavar="DIR", type=path, help="a new folder for the run")
     add("--resume", action="store_true", help="go on with the run in DIR, by its own settings")
     add("--steps", type=int, metavar="N", help="length of the schedule, instead of the preset's")
     add("--stop-after", type=int, metavar="N", help="stop when N steps of the run are done")
@@ -189,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
 
     of_generate = command(generate, "let a trained GPT write")
     add = of_generate.add_argument
-    add("--checkpoint", required=True, metavar="DIR", help="the folder of a run")
+    add("--checkpoint", required=True, metavar="DIR", type=path, help="the folder of a run")
     add("--prompt", default="", metavar="TEXT", help="what to continue (default: a new line)")
     add("--length", type=int, default=500, metavar="N", help="characters to write (default: 500)")
     add("--temperature", type=float, default=0.8, metavar="T", help="0 is greedy (default: 0.8)")
@@ -200,10 +201,10 @@ def _parser() -> argparse.ArgumentParser:
 
     of_attention = command(attention, "draw where each head of a layer reads")
     add = of_attention.add_argument
-    add("--checkpoint", required=True, metavar="DIR", help="the folder of a run")
+    add("--checkpoint", required=True, metavar="DIR", type=path, help="the folder of a run")
     add("--text", required=True, help="what the model reads")
     add("--layer", type=int, default=0, metavar="L", help="counted from 0 (default: 0)")
-    add("--out", required=True, metavar="FILE.png", help="the picture")
+    add("--out", required=True, metavar="FILE.png", type=path, help="the picture")
 
     command(doctor, "what this machine has, which preset suits it, what is to be mended")
     command(progress, "show which exercises you have passed")
@@ -218,7 +219,10 @@ def _add_machine_options(parser: argparse.ArgumentParser, threads: str) -> None:
 
 def _show_notice(message, category, filename, lineno, file=None, line=None) -> None:
     if issubclass(category, CourseNotice):
-        print(f"note: {message}", file=sys.stderr)
+        say = print
+        if "tqdm" in sys.modules:  # there may be a bar, whose line is not to be written into
+            say = sys.modules["tqdm"].tqdm.write
+        say(f"note: {message}", file=sys.stderr)
 
 
 def _fail(message: str) -> int:

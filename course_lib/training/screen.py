@@ -59,7 +59,7 @@ def ending(
 def summary(result: dict[str, Any], *, timed: bool = True) -> str:
     """The losses that a run ended with, from Trainer.result; timed: what it took, too."""
     if result["val_loss"] is None:
-        lines = ["No validation loss was measured"]
+        lines = ["There is no validation loss"]
     else:
         lines = [f"Validation loss {result['val_loss']:.4f} nats per character"]
     if timed:
@@ -67,7 +67,8 @@ def summary(result: dict[str, Any], *, timed: bool = True) -> str:
             f"; {result['train_seconds']:.1f} s of training, "
             f"{result['tokens_per_second']:,.0f} characters/s"
         )
-    if result["best_step"] and result["best_val_loss"] < (result["val_loss"] or math.inf):
+    last = math.inf if result["val_loss"] is None else result["val_loss"]
+    if result["best_step"] and result["best_val_loss"] < last:
         lines.append(
             f"The lowest was {result['best_val_loss']:.4f}, at step {result['best_step']:,}: best/"
         )

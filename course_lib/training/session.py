@@ -22,6 +22,7 @@ from course_lib.runtime import CourseError, choose_device, notice, set_threads, 
 from course_lib.training.precision import Precision
 from course_lib.training.presets import TrainingConfig, get_preset
 from course_lib.training.probe import probe
+from course_lib.training.resume import uninterrupted
 from course_lib.training.run_folder import RunFolder, Saved
 from course_lib.training.schedule import learning_rate
 from course_lib.training.trainer import Record, Trainer
@@ -99,7 +100,8 @@ class Session:
                     self.folder.save(self.trainer)
             raise
         if stopped or not self.trainer.finished:
-            self.folder.save(self.trainer)
+            with suppress(KeyboardInterrupt), uninterrupted():  # who is impatient stops twice
+                self.folder.save(self.trainer)
         return stopped
 
     def finish(self) -> dict[str, Any]:

@@ -239,6 +239,33 @@ def test_a_real_ctrl_c_waits_for_the_end_of_the_step(
     assert_same(out, straight("plain"))
 
 
+def test_who_stops_twice_at_once_loses_nothing(tmp_path, corpus, straight, monkeypatch):
+    out = tmp_path / "run"
+    module = sys.modules["course_lib.training.trainer"]
+    draw, fsync, drawn, impatient = module.random_windows, os.fsync, [], iter([True])
+
+    def signalled(*arguments):
+        drawn.append(arguments)
+        if len(drawn) == 25:
+            signal.raise_signal(signal.SIGINT)
+        return draw(*arguments)
+
+    def signalled_again(file):
+        if len(drawn) == 25 and next(impatient, False):
+            signal.raise_signal(signal.SIGINT)
+        return fsync(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "random_windows", signalled)
+        patch.setattr(os, "fsync", signalled_again)
+        assert begin(out, corpus) == 130
+    assert next(impatient, None) is None
+    steps = [json.loads((out / f).read_text())["step"] for f in ("last/config.json", "config.json")]
+    assert steps[0] == steps[1] > 20
+    assert train(out, "--resume") == 0
+    assert_same(out, straight("plain"))
+
+
 @pytest.mark.parametrize("error", [Stop("lost"), KeyboardInterrupt()], ids=["exception", "Ctrl-C"])
 @pytest.mark.parametrize("at", [1, 3, 4])  # of the evaluations, of which the fourth is the last
 def test_a_stop_in_an_evaluation(tmp_path, corpus, straight, monkeypatch, error, at):
