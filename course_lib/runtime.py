@@ -92,7 +92,8 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old one or the new, never a half."""
     draft = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
     try:
-        with draft.open("wb") as file:
+        draft.unlink(missing_ok=True)
+        with draft.open("xb") as file:  # through no link that lies there
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

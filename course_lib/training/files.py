@@ -75,12 +75,12 @@ def replace_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Put a folder of these files in the place of the one there may be. CourseError if it fails."""
     draft, former = _beside(folder, "draft"), _beside(folder, "former")
     try:
-        shutil.rmtree(draft, ignore_errors=True)  # what a kill left
+        _remove(draft)  # what a kill left
         draft.mkdir(parents=True)
         for name, content in files.items():
             _write(draft / name, content)
         if folder.exists():
-            shutil.rmtree(former, ignore_errors=True)
+            _remove(former)
             os.replace(folder, former)
         os.replace(draft, folder)
     except OSError as error:
@@ -89,9 +89,9 @@ def replace_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         with suppress(OSError):  # a reader finds it under its other name as well
             if former.exists() and not folder.exists():
                 os.replace(former, folder)
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(draft)
         if folder.exists():
-            shutil.rmtree(former, ignore_errors=True)
+            _remove(former)
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -168,8 +168,16 @@ def _read_bytes(path: Path) -> bytes:
         ) from None
 
 
+def _remove(folder: Path) -> None:
+    """Remove a folder, if there is one; of a link the link alone."""
+    with suppress(OSError):
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _write(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
+    path.unlink(missing_ok=True)
+    with open(path, "xb") as file:  # through no link that a folder from elsewhere may hold
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -123,9 +123,11 @@ class RunFolder:
             return _read_saved(folder)
         held = sorted(path.name for path in self.path.iterdir())
         if CONFIG in held:
+            whole_run = self.path.parent  # its last/ or best/ was named
+            remedy = f"give {whole_run}, or " if (whole_run / LAST / STATE).exists() else ""
             raise CourseError(
                 f"{self.path} holds a model without the state of its training ({LAST}/): it can be "
-                "used and not trained further; choose another --out"
+                f"used and not trained further; {remedy}choose another --out"
             )
         own = (LOCK, BEST, f".{BEST}.", f".{LAST}.")  # what a kill before the first last/ leaves
         if foreign := [name for name in held if not name.startswith(own)]:

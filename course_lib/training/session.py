@@ -173,9 +173,16 @@ def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes) -> Session:
     """The run where it was saved. CourseError, with both values, for a wish that contradicts it."""
     training, origin = dict(saved.training), saved.origin
     _require_agreement(wishes, saved)
-    corpus = load_corpus(
-        wishes.corpus or origin["corpus"], encoding=wishes.encoding or origin["encoding"]
-    )
+    try:
+        corpus = load_corpus(
+            wishes.corpus or origin["corpus"], encoding=wishes.encoding or origin["encoding"]
+        )
+    except CourseError as error:
+        if wishes.corpus:
+            raise
+        raise CourseError(
+            f"the run's text is not where it was: {error}; say by --corpus where it is now"
+        ) from None
     if (checksum := corpus_checksum(corpus)) != origin["corpus_checksum"]:
         raise CourseError(
             f"{corpus.source} is not the text of the run: its checksum is {checksum[:12]}, and the "

@@ -57,9 +57,32 @@ def test_files_beside_others_count_from_the_last_of_them_on(tmp_path, monkeypatc
     ]
 
 
+def test_nothing_is_written_or_removed_through_a_link(tmp_path):
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    replace_folder(folder, OLD)
+    replace_folder(outside, OLD)
+    before = _bytes(outside)
+    try:
+        (folder / ".model.safetensors.draft").symlink_to(outside / "model.safetensors")
+        (folder / "last").symlink_to(outside)
+        (folder / ".best.draft").symlink_to(outside)
+    except OSError:
+        pytest.skip("this system makes no links for everybody")
+    replace_files(folder, NEW)
+    for name in ("last", "best"):
+        replace_folder(folder / name, NEW)
+        assert read_sealed(folder / name)[0]["step"] == 2
+    assert _bytes(outside) == before
+    assert {path.name for path in folder.iterdir()} == {*NEW, "last", "best"}
+
+
 def _data(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content for name, content in files.items() if name != "config.json"}
 
 
 def _sums(files: dict[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in _data(files).items()}
+
+
+def _bytes(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

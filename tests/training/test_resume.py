@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -42,6 +43,7 @@ PRESETS = {
     "muon": Preset(
         model=MappingProxyType({**SHAPE, "positions": "rotary", "tied_head": False}), training=MUON
     ),
+    "shuffled": Preset(model=MappingProxyType(SHAPE), training=replace(ADAMW, windows="shuffled")),
 }
 
 
@@ -757,6 +759,9 @@ def test_resume_does_not_begin_among_other_files_or_over_a_model(
     assert begin(run, corpus, "plain", "--resume") == 2
     assert "a model without the state of its training" in capsys.readouterr().err
     load_run(run)
+    run = copy_of(straight("plain"), tmp_path / "whole")
+    assert train(run / "last", "--resume") == 2
+    assert f"; give {run.resolve()}, or choose another" in capsys.readouterr().err
 
 
 def test_a_longer_schedule_says_what_the_rate_does(tmp_path, straight, capsys):
@@ -818,7 +823,7 @@ def test_a_moved_text_can_be_named(tmp_path, corpus, capsys):
     begin(tmp_path / "run", text, "plain", "--stop-after", "10")
     text.rename(tmp_path / "b.txt")
     assert train(tmp_path / "run", "--resume") == 2
-    assert "a.txt" in capsys.readouterr().err
+    assert re.search("a.txt.*; say by --corpus where it is now", capsys.readouterr().err)
     assert (
         train(
             tmp_path / "run", "--resume", "--corpus", str(tmp_path / "b.txt"), "--stop-after", "11"
