@@ -15,6 +15,7 @@ from course_lib.model.config import is_number, is_whole, require_positive
 from course_lib.runtime import CourseError
 
 CHOICES = {
+    "windows": ("random", "shuffled"),
     "schedule": ("cosine", "linear"),
     "optimizer": ("adamw", "muon"),
     "precision": ("float32", "bfloat16", "float16", "auto"),
@@ -25,7 +26,8 @@ CHOICES = {
 class TrainingConfig:
     """How a model is trained. Raises CourseError for values that cannot work.
 
-    steps: updates, the length of the schedule. batch_size: windows in each.
+    steps: updates, the length of the schedule. batch_size: windows in each. windows: whether they
+        are drawn independently ("random") or each once an epoch ("shuffled"); see data.batches.
     schedule, learning_rate, minimum_rate, warmup_steps, decay_share: see schedule.py; decay_share
         is the linear schedule's.
     optimizer: "adamw", or "muon" for the matrices of blocks and AdamW for the rest.
@@ -40,6 +42,7 @@ class TrainingConfig:
 
     steps: int = 2_000
     batch_size: int = 12
+    windows: str = "random"
     learning_rate: float = 1e-3
     minimum_rate: float = 1e-4
     warmup_steps: int = 100
@@ -187,7 +190,7 @@ QUICK = PLAIN.changed(
 # the same, with a longer look back and more steps: a loss 0.4 lower in a few minutes of CPU
 LAPTOP = QUICK.changed(
     model={"n_layers": 4, "context_length": 128},
-    training={"steps": 1_500, "decay_share": 0.95},
+    training={"steps": 1_500, "windows": "shuffled", "decay_share": 0.95},
 )
 
 # about 10 million parameters, which learn a small text by heart without dropout
@@ -200,7 +203,7 @@ GPU = QUICK.changed(
         "context_length": 256,
         "dropout": 0.2,
     },
-    training={"steps": 1_500, "batch_size": 64, "compile": True},
+    training={"steps": 1_500, "batch_size": 64, "windows": "shuffled", "compile": True},
 )
 
 PRESETS = MappingProxyType({"plain": PLAIN, "quick": QUICK, "laptop": LAPTOP, "gpu": GPU})

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.data.batches import evaluation_windows, random_windows
+from course_lib.data.batches import evaluation_windows, random_windows, shuffled_windows
 from course_lib.data.corpora import require_windows
 from course_lib.model.gpt import GPT, count_parameters, evaluating
 from course_lib.runtime import CourseError, keep_memory, notice
@@ -139,12 +139,7 @@ class Trainer:
         """One update at this learning rate; the loss before it, in nats."""
         self.model.train()
         self.optimizer.set_rate(rate)
-        inputs, targets = random_windows(
-            self.train_tokens,
-            self.config.batch_size,
-            self.model.config.context_length,
-            self.generator,
-        )
+        inputs, targets = self._windows()
         with self.precision.autocast():
             logits = self._forward(inputs)
         loss = next_token_loss(logits.float(), targets)
@@ -153,6 +148,14 @@ class Trainer:
         )
         self._torn = False
         return loss.item()
+
+    def _windows(self) -> tuple[Tensor, Tensor]:
+        """What the next step reads: inputs and targets, both (batch, position)."""
+        size, context_length = self.config.batch_size, self.model.config.context_length
+        if self.config.windows == "shuffled":
+            step, seed = len(self.history), self.config.seed
+            return shuffled_windows(self.train_tokens, size, context_length, step, seed)
+        return random_windows(self.train_tokens, size, context_length, self.generator)
 
     def result(self, measure: bool = True) -> dict[str, Any]:
         """Where the run ended: the final model's losses, and what it took. Needs one step done.

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.data.batches import evaluation_windows, random_windows
+from course_lib.data.batches import evaluation_windows, random_windows, shuffled_windows
 from course_lib.runtime import CourseError
 
 
@@ -41,6 +41,41 @@ def test_evaluation_windows_are_consecutive_slices(length, context_length, batch
 
 
 # --- laws
+
+
+@given(st.integers(2, 60), st.integers(1, 20), st.integers(1, 9), st.integers(0, 2**63 - 1))
+def test_an_epoch_of_shuffled_windows_takes_each_character_at_most_once(
+    length, context, batch, seed
+):
+    tokens = torch.arange(length)
+    if length <= context:
+        with pytest.raises(CourseError, match="context_length"):
+            shuffled_windows(tokens, batch, context, 0, seed)
+        return
+    each_epoch = max(1, (length - context) // context)
+    steps = [shuffled_windows(tokens, batch, context, step, seed) for step in range(3 * each_epoch)]
+    inputs = torch.cat([step[0] for step in steps])  # batch epochs thrice, in a row
+    targets = torch.cat([step[1] for step in steps])
+    assert torch.equal(targets, inputs + 1) and inputs.min() >= 0 and targets.max() < length
+    assert torch.equal(inputs, inputs[:, :1] + torch.arange(context))
+    for epoch in inputs.split(each_epoch):
+        assert len(epoch.unique()) == each_epoch * context
+        assert len((epoch[:, 0] % context).unique()) == 1  # side by side
+    # what is left out at the two ends together is less than two windows
+    assert length - each_epoch * context <= 2 * context
+
+
+def test_shuffled_windows_depend_on_step_and_seed_alone_and_differ_between_epochs():
+    tokens = torch.arange(200)
+    first = shuffled_windows(tokens, 6, 10, 7, seed=3)[0]
+    torch.rand(5)
+    shuffled_windows(tokens, 6, 10, 1, seed=4)
+    assert torch.equal(shuffled_windows(tokens, 6, 10, 7, seed=3)[0], first)
+    assert not torch.equal(shuffled_windows(tokens, 6, 10, 7, seed=4)[0], first)
+    epochs = [shuffled_windows(tokens, 19, 10, epoch, seed=3)[0] for epoch in range(6)]
+    assert len({tuple(epoch[:, 0].tolist()) for epoch in epochs}) == 6
+    assert len({int(epoch[0, 0]) % 10 for epoch in epochs}) > 1  # other cuts
+    assert {int(i) for epoch in epochs for i in epoch.flatten()} >= set(range(20, 180))
 
 
 def test_every_start_is_drawn_alike_the_first_and_the_last_included():
