@@ -481,7 +481,7 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # | 07 | Word order II: RoPE | rotary positions, and longer contexts |
 # | 08 | The block | residual stream, normalisation, feed-forward layer |
 # | 09 | A GPT from its parts, and its cousins BERT and T5 | the whole GPT |
-# | 10 | Train it: the loop | a training loop that stops and resumes; your own Shakespeare |
+# | 10 | [Train it: the loop](10_train_it.ipynb) | a training loop that stops and resumes; your own Shakespeare |
 # | 11 | Train it on a GPU | the real runs, on Shakespeare and on Tang poetry, and their speed |
 # | 12 | Generate | samplers, and a cache that changes nothing but the time |
 # | 13 | Look inside | attention capture, names for heads, heads switched off |
