@@ -53,7 +53,7 @@ from course_lib.training.files import (
     seal,
     whole,
 )
-from course_lib.training.trainer import Record, Trainer
+from course_lib.training.trainer import Record, Trainer, finite
 
 TENSOR_GROUPS = ("optimizer", "random")
 
@@ -206,7 +206,7 @@ class RunFolder:
     def _config(self, trainer: Trainer) -> dict[str, Any]:
         last = trainer.history[-1]
         about = describe(trainer.model, self.tokenizer, self.training)
-        return {**about, "step": last.step, "val_loss": last.val_loss}
+        return {**about, "step": last.step, "val_loss": finite(last.val_loss)}
 
 
 def _read_saved(folder: Path) -> Saved:

@@ -62,6 +62,11 @@ def evaluate(
     return total / (len(tokens) - 1)
 
 
+def finite(loss: float | None) -> float | None:
+    """The loss, or None where it is no number: JSON has no NaN."""
+    return None if loss is None or not math.isfinite(loss) else loss
+
+
 @dataclass(frozen=True)
 class Record:
     """The state after a step: losses in nats, seconds of training (evaluation not counted)."""
@@ -170,8 +175,8 @@ class Trainer:
         if self.finished and measure and self.test_tokens is not None:
             test_loss = evaluate(self.model, self.test_tokens, part="test")
         return {
-            "val_loss": val_loss,
-            "test_loss": test_loss,
+            "val_loss": finite(val_loss),
+            "test_loss": finite(test_loss),
             "best_step": self.best_step,
             "best_val_loss": self.best_loss,
             "train_seconds": round(last.seconds, 3),
@@ -243,6 +248,11 @@ class Trainer:
                 tokens = (done + 1) * self.config.batch_size * self.model.config.context_length
                 # before the evaluation, so that a stop in the middle of it loses no step
                 self.history.append(Record(done + 1, tokens, seconds, loss, None, rate))
+            if not math.isfinite(loss) and (last is None or math.isfinite(last.train_loss)):
+                notice(
+                    f"the loss of step {done + 1:,} is {loss}: the training has diverged; stop "
+                    "it, and start again with a lower learning rate"
+                )
         finally:
             if len(self.history) == done:  # the next try draws the same windows and dropout
                 set_random_state(before, self.generator, self.device)

@@ -1,6 +1,7 @@
 """The training loop against one written out here, and what evaluation must not disturb."""
 
 import dataclasses
+import json
 import math
 import warnings
 
@@ -342,6 +343,19 @@ def test_a_mistake_in_a_compiled_step_is_not_taken_for_a_lack_of_a_compiler(monk
     trainer = Trainer(small_gpt(), text(200) + VOCABULARY, text(40), recipe(compile=True))
     with pytest.raises(IndexError):
         trainer.step(1e-3)
+
+
+def test_a_loss_that_is_no_number_is_told_once_and_is_none_in_the_result():
+    trainer = Trainer(
+        small_gpt(), text(200), text(40), recipe(learning_rate=1e30, warmup_steps=0),
+        test_tokens=text(40, 7),
+    )  # fmt: skip
+    with pytest.warns(CourseNotice, match=r"loss of step \d is nan: .*diverged.*lower") as told:
+        list(trainer.run())
+    assert len(told) == 1
+    assert math.isnan(trainer.history[-1].train_loss) and trainer.best_step is None
+    json.dumps(trainer.result(), allow_nan=False)
+    assert trainer.result()["val_loss"] is None and trainer.result()["test_loss"] is None
 
 
 def test_the_test_part_is_measured_at_the_end_alone():
