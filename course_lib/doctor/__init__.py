@@ -26,7 +26,7 @@ CHECKS = (
     ("folders.disk", "disk", ()),
     ("folders.chinese_font", "Chinese font", ("matplotlib", "numpy")),
     ("folders.threads", "threads", ("torch",)),
-    ("speed.presets", "presets", ("Python", "torch", "numpy")),
+    ("speed.presets", "presets", ("Python", "torch", "numpy", "threads")),
 )
 
 
@@ -36,8 +36,8 @@ def report() -> tuple[Finding, ...]:
         warnings.simplefilter("ignore")  # what they warn of is looked at here
         found = list(examine(_check("packages.python_version", "Python"), ()))
         found += examine(_check("packages.dependencies", "packages"), ())
-        broken = [finding.subject for finding in found if finding.state == "mend"]
         for place, subject, needs in CHECKS:
+            broken = [finding.subject for finding in found if finding.state == "mend"]
             found += examine(_check(place, subject, needs), broken)
     return tuple(found)
 

@@ -12,27 +12,34 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from course_lib.runtime import PROJECT_FOLDER
+from course_lib.runtime import PROJECT_FOLDER, CourseError
 
 
 def beside(name: str) -> ModuleType:
-    """A module of the course's folder: "start", "launcher.health". ImportError if there is none."""
+    """A module of the course's folder: "start", "launcher.health". CourseError if it is missing."""
     folder = str(PROJECT_FOLDER)
     sys.path.insert(0, folder)
     try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = str(error.name).split(".")
+        if missing[0] != name.split(".")[0]:  # a package that it needs
+            raise
+        what = missing[0] if missing == ["launcher"] else "/".join(missing) + ".py"
+        raise CourseError(f"{PROJECT_FOLDER / what} is missing; git checkout -- {what}") from None
     finally:
         sys.path.remove(folder)
 
 
 def script(path: Path) -> ModuleType:
-    """A program that is no package's, as a module; it is not run. ImportError if there is none."""
+    """A program that is no package's, as a module; it is not run. CourseError if it cannot be."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except OSError as error:
-        raise ImportError(f"{path} cannot be read: {error.strerror}") from None
+    except (OSError, SyntaxError) as error:
+        name = path.relative_to(PROJECT_FOLDER) if path.is_relative_to(PROJECT_FOLDER) else path
+        raise CourseError(f"{path} cannot be used: {error}; git checkout -- {name}") from None
     return module
 
 

@@ -6,6 +6,9 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
+
+from course_lib.runtime import PROJECT_FOLDER, CourseError
 
 SECTIONS = {
     "This machine": ("has",),
@@ -50,11 +53,20 @@ def examine(check: Check, broken: Sequence[str]) -> tuple[Finding, ...]:
         return tuple(check.look())
     except ImportError as error:
         return (Finding("skipped", check.subject, f"not looked at: {one_line(error)}"),)
+    except CourseError as error:
+        text, _, remedy = str(error).rpartition("; ")
+        return (Finding("mend", check.subject, one_line(text), remedy),)
     except Exception as error:  # a doctor does not faint
         text = f"could not be looked at: {type(error).__name__}: {one_line(error)}"
-        return (
-            Finding("mend", check.subject, text, "mend what else is named here; then look again"),
-        )
+        return (Finding("mend", check.subject, text, _restore(error)),)
+
+
+def _restore(error: Exception) -> str:
+    """How to mend what raised an error that nobody foresaw."""
+    file = Path(getattr(error, "filename", None) or "")
+    if file.is_relative_to(PROJECT_FOLDER):
+        return f"git checkout -- {file.relative_to(PROJECT_FOLDER).as_posix()}"
+    return "mend what else is named here; then look again"
 
 
 def one_line(error: object) -> str:

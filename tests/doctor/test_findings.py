@@ -1,9 +1,12 @@
 """How findings are said, and that no check can bring the doctor down."""
 
+import sys
+
 import pytest
 
+from course_lib.doctor.checkout import beside, script
 from course_lib.doctor.findings import Check, Finding, as_text, examine, one_line, verdict
-from course_lib.runtime import PROJECT_FOLDER
+from course_lib.runtime import PROJECT_FOLDER, CourseError
 
 FACT = Finding("has", "memory", "8.0 GB")
 GOOD = Finding("ok", "disk", "72.0 GB free")
@@ -16,6 +19,10 @@ def fails(error):
         raise error
 
     return look
+
+
+def missing(file) -> FileNotFoundError:
+    return FileNotFoundError(2, "No such file or directory", str(file))
 
 
 def test_a_check_that_works_gives_its_findings():
@@ -33,6 +40,44 @@ def test_a_check_that_works_gives_its_findings():
 def test_a_check_that_fails_is_a_finding(error, state, text):
     (finding,) = examine(Check("disk", fails(error)), ())
     assert (finding.state, finding.subject) == (state, "disk") and text in finding.text
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "remedy"),
+    [
+        (CourseError("it is cut; or not; git checkout -- x"), "it is cut; or not", "git checkout"),
+        (missing(PROJECT_FOLDER / "data" / "a.md"), "FileNotFound", "git checkout -- data/a.md"),
+        (missing("/elsewhere/x"), "FileNotFound", "mend what else is named here"),
+    ],
+)
+def test_what_is_to_be_mended_has_its_remedy(error, text, remedy):
+    (finding,) = examine(Check("disk", fails(error)), ())
+    assert finding.state == "mend" and text in finding.text
+    assert finding.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("launcher.health", "launcher/health.py"), ("launcher", "launcher"), ("start", "start.py")],
+)
+def test_a_part_of_the_course_that_is_missing_is_to_be_restored(monkeypatch, name, missing):
+    monkeypatch.setitem(sys.modules, name, None)  # hides it
+    with pytest.raises(CourseError, match=f"is missing; git checkout -- {missing}$"):
+        beside(name)
+
+
+def test_a_package_that_the_launcher_lacks_is_not_taken_for_the_launcher(monkeypatch):
+    monkeypatch.setattr("importlib.import_module", lambda _: fails(
+        ModuleNotFoundError("No module named 'x'", name="x"))())  # fmt: skip
+    with pytest.raises(ModuleNotFoundError):
+        beside("launcher.health")
+
+
+def test_a_program_that_cannot_be_read_is_to_be_restored(tmp_path):
+    file = tmp_path / "prepare.py"
+    file.write_text("def", encoding="utf-8")
+    with pytest.raises(CourseError, match=r"prepare.py cannot be used: .*; git checkout -- "):
+        script(file)
 
 
 def test_a_check_is_not_begun_without_what_it_needs():

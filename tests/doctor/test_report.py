@@ -79,6 +79,14 @@ def test_hidden_torch_and_a_broken_library_are_named_and_the_rest_is_looked_at(t
     assert "to be mended" in lines[-1]
 
 
+def test_what_a_former_check_found_broken_is_not_found_twice(monkeypatch):
+    monkeypatch.setenv("COURSE_THREADS", "many")
+    places = {"folders.threads", "speed.presets"}
+    monkeypatch.setattr(doctor, "CHECKS", [c for c in doctor.CHECKS if c[0] in places])
+    found = [f for f in doctor.report() if f.subject in ("threads", "presets")]
+    assert [finding.state for finding in found] == ["mend", "skipped"]
+
+
 def test_importing_it_imports_nothing_that_could_be_missing():
     code = "import sys, course_lib.doctor; print(*sys.modules)"
     done = subprocess.run(
