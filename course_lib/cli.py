@@ -20,6 +20,7 @@ from course_lib.runtime import (
     CourseError,
     CourseNotice,
     choose_device,
+    out_of_memory,
     replace_file,
     set_threads,
     usable_path,
@@ -50,6 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left unwritten stays so
             return _fail(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            return _fail(
+                f"there is not enough memory ({str(error)[:200]}); close other programs, or use a "
+                "smaller preset or text"
+            )
         except KeyboardInterrupt:
             print("\nstopped", file=sys.stderr)
             return 130

@@ -41,6 +41,13 @@ def notice(message: str) -> None:
     warnings.warn(message, CourseNotice, stacklevel=3)
 
 
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that there was not enough memory, of the machine or of a GPU."""
+    message = str(error).lower()
+    signs = ("out of memory", "can't allocate memory", "storage size calculation overflowed")
+    return isinstance(error, MemoryError) or any(sign in message for sign in signs)
+
+
 def in_notebook() -> bool:
     """Whether a Jupyter kernel is running this code."""
     ipython = sys.modules.get("IPython")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from course_lib.cli import main
 from course_lib.training.checkpoint import load_run
@@ -215,6 +216,28 @@ def test_a_second_ctrl_c_skips_the_measuring_and_keeps_the_run(
     result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     assert result["steps"] == 3 and result["val_loss"] is None
     load_run(out)
+
+
+def test_too_little_memory_is_one_line(small_run, tmp_path, monkeypatch, capsys):
+    def demand(*_, **__):
+        torch.empty(10**15)
+
+    monkeypatch.setattr("course_lib.training.trainer.next_token_loss", demand)
+    corpus = str(next(small_run.parent.glob("*.txt")))
+    assert main(["train", "--corpus", corpus, "--out", str(tmp_path / "out")]) == 2
+    errors = capsys.readouterr().err
+    assert "not enough memory" in errors and "tried to allocate 4000000000000000 bytes" in errors
+    assert "Traceback" not in errors
+
+
+def test_an_error_of_ours_is_not_taken_for_too_little_memory(small_run, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("a matrix of another shape")
+
+    monkeypatch.setattr("course_lib.training.trainer.next_token_loss", fail)
+    corpus = str(next(small_run.parent.glob("*.txt")))
+    with pytest.raises(RuntimeError, match="another shape"):
+        main(["train", "--corpus", corpus, "--out", str(tmp_path / "out")])
 
 
 def test_a_link_to_an_empty_folder_is_a_place_for_a_run(small_run, tmp_path, capsys):

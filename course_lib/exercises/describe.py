@@ -36,7 +36,7 @@ def say_type(expected: Any, got: Any, where: str = "") -> str:
 
 def _type_remedy(expected: Any, got: Any) -> str:
     if isinstance(expected, Tensor):
-        return _tensor_remedy(got)
+        return _tensor_remedy(expected, got)
     if type(expected) not in PYTHON_NUMBERS:
         return _container_remedy(expected, got)
     if isinstance(got, str):
@@ -66,9 +66,10 @@ def _container_remedy(expected: Any, got: Any) -> str:
     return ""
 
 
-def _tensor_remedy(got: Any) -> str:
+def _tensor_remedy(expected: Tensor, got: Any) -> str:
     if type(got).__module__ == "numpy":
-        return "Stay in torch, or come back with `torch.from_numpy(...)` and `.float()`."
+        back = "Stay in torch, or come back with `torch.from_numpy(...)`"
+        return f"{back} and `.float()`." if expected.is_floating_point() else f"{back}."
     if isinstance(got, Tensor):
         return "A plain tensor comes out of plain torch operations."
     if isinstance(got, tuple):

@@ -19,7 +19,7 @@ from course_lib.model.config import require_positive
 from course_lib.model.gpt import GPT, INTEGERS
 from course_lib.model.snapshot import Watch, why_not_cached
 from course_lib.model.step import GPTStep, Moment, Piece
-from course_lib.runtime import CourseError
+from course_lib.runtime import CourseError, out_of_memory
 
 TABLE = 256  # how many positions' rotations are computed at once
 
@@ -109,8 +109,18 @@ class CachedGPT:
         layout = {"dtype": weight.dtype, "device": weight.device}
         shape = (config.n_layers, self.batch_size, config.kv_heads)
         # each as the product with one query reads it
-        self.keys = torch.zeros(*shape, config.d_head, self.window, **layout)
-        self.values = torch.zeros(*shape, self.window, config.d_head, **layout)
+        try:
+            self.keys = torch.zeros(*shape, config.d_head, self.window, **layout)
+            self.values = torch.zeros(*shape, self.window, config.d_head, **layout)
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            size = 2 * math.prod(shape) * config.d_head * self.window * weight.element_size()
+            raise CourseError(
+                f"keys and values of {self.window:,} tokens would take {size / 2**30:,.1f} GiB for "
+                f"batch_size={self.batch_size}, more than there is; use a smaller batch, or "
+                "generate with use_cache=False"
+            ) from None
         self._step = GPTStep(self.model, self.keys, self.values)
         self._rotations, self._rotations_start = self.values.new_empty(0), 0
         self._watch = Watch(self.model)

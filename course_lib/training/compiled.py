@@ -13,6 +13,14 @@ from course_lib.model.gpt import GPT
 from course_lib.runtime import notice
 
 
+def worth_compiling(device: torch.device) -> bool:
+    """Whether kernels of its own save a training more time than making them takes.
+
+    On two cores of a CPU those of the preset `gpu` took over two minutes.
+    """
+    return device.type == "cuda"
+
+
 class Compiled:
     """The model's forward pass, compiled; it shares the model's weights."""
 

@@ -163,8 +163,8 @@ def _read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: the name holds a NUL
         reason = getattr(error, "strerror", None) or error
         raise CourseError(
-            f"{str(path)[:300]} cannot be read: {reason}; give a run's folder, the one that "
-            "`train --out` named, with all its files"
+            f"{str(path)[:300]} cannot be read: {reason}; give a run's folder, "
+            "which a training has written, with all its files"
         ) from None
 
 

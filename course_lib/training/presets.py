@@ -37,7 +37,7 @@ class TrainingConfig:
     gradient_clip: the largest norm of the whole gradient (Pascanu et al. 2013, arXiv 1211.5063);
         infinity for none. evaluate_every: steps between validations.
     precision: what matrix products are computed in; see precision.choose_precision.
-    compile: whether torch.compile makes kernels for this model first.
+    compile: whether torch.compile makes kernels for this model first; on CUDA alone.
     """
 
     steps: int = 2_000

@@ -20,7 +20,7 @@ from course_lib.data.batches import evaluation_windows, random_windows, shuffled
 from course_lib.data.corpora import require_windows
 from course_lib.model.gpt import GPT, count_parameters, evaluating
 from course_lib.runtime import CourseError, keep_memory, notice
-from course_lib.training.compiled import Compiled
+from course_lib.training.compiled import Compiled, worth_compiling
 from course_lib.training.optimizer import make_optimizer
 from course_lib.training.precision import Precision, choose_precision
 from course_lib.training.presets import TrainingConfig
@@ -113,7 +113,9 @@ class Trainer:
         for part, _ in self.optimizer.parts:
             part.register_step_pre_hook(self._begin_update)
         # evaluation, whose windows have other shapes, goes without
-        self._forward = Compiled(model) if config.compile else model
+        self._forward = (
+            Compiled(model) if config.compile and worth_compiling(self.device) else model
+        )
         # the data's own random numbers: evaluation, dropout and sampling do not move them
         self.generator = torch.Generator().manual_seed(config.seed)
         self.history: list[Record] = []

@@ -407,3 +407,11 @@ def test_refusals():
         with pytest.raises(CourseError, match=message):
             cached(tokens_of(2, 2), torch.tensor(wrong))
     assert cached.read == [3, 3]
+
+
+def test_a_cache_larger_than_the_memory_is_refused_with_its_size():
+    model = gpt(positions="rotary", context_length=2**31 - 1)
+    with pytest.raises(
+        CourseError, match=r"would take .* GiB for batch_size=1000000.*use_cache=False"
+    ):
+        CachedGPT(model, 10**6)

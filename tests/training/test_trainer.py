@@ -297,6 +297,20 @@ def test_a_stop_in_the_middle_of_an_evaluation_loses_no_step(monkeypatch):
     assert losses(stopped) == losses(straight)
 
 
+def compile_by(monkeypatch, function):
+    """Let function stand for torch.compile, on the CPU too."""
+    monkeypatch.setattr(torch, "compile", function)
+    monkeypatch.setattr("course_lib.training.trainer.worth_compiling", lambda device: True)
+
+
+def test_on_a_cpu_nothing_is_compiled(monkeypatch):
+    def fail(module):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(torch, "compile", fail)
+    assert losses(trained(compile=True)) == losses(trained())
+
+
 def test_a_compiled_model_trains_the_same_weights_and_is_evaluated_as_it_is(monkeypatch):
     passes = []
 
@@ -312,7 +326,7 @@ def test_a_compiled_model_trains_the_same_weights_and_is_evaluated_as_it_is(monk
             return self._orig_mod(*arguments)
 
     plain = trained(model_values={"dropout": 0.2})
-    monkeypatch.setattr(torch, "compile", Compiled)
+    compile_by(monkeypatch, Compiled)
     compiled = trained(model_values={"dropout": 0.2}, compile=True)
     assert len(passes) == 6  # a step each, and none of an evaluation
     assert losses(compiled) == losses(plain)
@@ -331,7 +345,7 @@ def test_where_nothing_can_be_compiled_a_run_goes_on_without(monkeypatch):
         return fail
 
     plain = trained(model_values={"dropout": 0.2})
-    monkeypatch.setattr(torch, "compile", compile_nothing)
+    compile_by(monkeypatch, compile_nothing)
     with pytest.warns(CourseNotice, match=r"RuntimeError: No working C.. compiler found\)") as told:
         eager = trained(model_values={"dropout": 0.2}, compile=True)
     assert len(tries) == len(told) == 1
@@ -339,7 +353,7 @@ def test_where_nothing_can_be_compiled_a_run_goes_on_without(monkeypatch):
 
 
 def test_a_mistake_in_a_compiled_step_is_not_taken_for_a_lack_of_a_compiler(monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda module: module)
+    compile_by(monkeypatch, lambda module: module)
     trainer = Trainer(small_gpt(), text(200) + VOCABULARY, text(40), recipe(compile=True))
     with pytest.raises(IndexError):
         trainer.step(1e-3)
