@@ -39,7 +39,7 @@ begin_lesson("00")
 #
 # A **language model** guesses what comes next in a text. Ours guesses one character at a time: guess,
 # append, guess again, and it writes. All it knows lies in its **parameters**, a large heap of numbers. In
-# **training** it read pieces of eight plays by Shakespeare (of the eighth, the beginning), and after each
+# **training** it read eight plays by Shakespeare (of the eighth, the beginning), nearly three times, in pieces. After each
 # handful of pieces all parameters were moved a little, so that the next guesses would be better. In lesson 10 you do that yourself, in minutes. Here
 # is the result, ready to use.
 
@@ -54,7 +54,7 @@ print(f"{tokenizer.vocab_size} characters: {tokenizer.vocabulary!r}")
 
 # %% [markdown] name="newborn-text"
 # These characters are its **vocabulary**, the only ones it can read or write (`\n` stands for a line
-# break). First, for comparison, the same program before training: a newborn, whose parameters are drawn
+# break). First, for comparison, the same program before training: a newborn, most of whose parameters are drawn
 # at random. We give both the same beginning, called the **prompt**: `ROMEO:`
 
 # %% name="newborn-writes" tags=["nbval-ignore-output"]
@@ -77,7 +77,7 @@ newborn = GPT(model.config).eval()
 noise = perform(newborn, "ROMEO:", length=100)
 
 # %% [markdown] name="trained-text"
-# Noise. And now the trained one. **Before you run it**, guess: what will 809,600 trained numbers make of
+# Noise. And now the trained one. **Before you run it**, guess: what will 541,568 trained numbers make of
 # `ROMEO:`?
 
 # %% name="trained-writes" tags=["nbval-ignore-output"]
@@ -103,9 +103,10 @@ assert len(known) > 0.6 * len(words), "most words of the trained model are words
 # Look at the form before you look for sense. A name in capitals, a colon, a line break. Lines about as
 # long as lines of verse are, beginning with a capital. An empty line, and the next speaker. Nobody
 # programmed any of this: the program was told nothing of names, lines or words. It was given characters,
-# and had to find out the rest. On our machine it even hired an actor, one CANDY, who is in none of the plays.
+# and had to find out the rest. On our machine the next to speak is AUTOLYCUS, a pickpocket in one of the plays.
+# And where it makes up a word, it makes up a good one: *pender* and *courter* are in none of them.
 #
-# What they say makes no sense. Sense takes size: GPT-3 has 174,604,259,328 parameters, some 216,000 times
+# What they say makes no sense. Sense takes size: GPT-3 has 174,604,259,328 parameters, some 322,000 times
 # as many (Brown et al. 2020, [arXiv 2005.14165](https://arxiv.org/abs/2005.14165); lesson 09 counts
 # them), and read far more than eight plays. The parts it is made of are those that you will build.
 #
@@ -120,7 +121,8 @@ yours = perform(model, prompt="My lord, the dragon ", seed=1)
 # %% name="writes-sound"
 for text in (noise, verse, yours):
     assert text and set(text) <= set(tokenizer.vocabulary)
-assert len(verse) == 300 and "CANDY" not in plays
+assert len(verse) == 300 and round(174_604_259_328 / count_parameters(model), -3) == 322_000
+assert "AUTOLYCUS" in plays and not {"pender", "courter"} & known_words
 again = ["".join(generate_text(model, tokenizer, "ROMEO:", 20, seed=7)) for _ in range(2)]
 assert again[0] == again[1], "the same seed writes the same verse"
 
@@ -139,9 +141,9 @@ assert again[0] == again[1], "the same seed writes the same verse"
 # larger the weight. ␣ is a space, ⏎ the line break. Above the diagonal all is white, because what comes
 # later is not there to be read.
 #
-# **Look for** the stairs. In which column, that is, over which character, does each dark step stand?
+# **Look for** the dark stripe. Which character does a row read there? And which rows leave it?
 
-# %% name="word-head"
+# %% name="previous-head"
 from course_lib.lens.capture import capture
 from course_lib.plots import heatmap, shown, visible
 
@@ -157,70 +159,91 @@ def draw(layer, head):
     return ax
 
 
-ax = draw(layer=1, head=1)
+ax = draw(layer=0, head=3)
 plt.show()
 
-# %% name="word-head-shown"
-assert torch.equal(torch.tensor(shown(ax)).float(), reading.layer(1)[0, 1])
-assert torch.allclose(reading.layer(1).sum(dim=-1), torch.ones(4, 58)), "each row shares out 1"
-assert reading.layer(1).triu(1).max() == 0, "nothing is read before it is there"
+# %% name="previous-head-shown"
+weights = torch.tensor(shown(ax)).float()
+assert torch.equal(weights, reading.layer(0)[0, 3])
+assert torch.allclose(weights.sum(dim=1), torch.ones(58)), "each row shares out 1"
+assert weights.triu(1).max() == 0, "nothing is read before it is there"
+read_before = weights.diagonal(-1)  # row i + 1 reads character i
+is_letter = torch.tensor([character.isalpha() for character in line[1:]])
+assert read_before[is_letter].min() > 0.5 and read_before[~is_letter].max() < 0.2
 
-# %% [markdown] name="word-head-answer"
-# Most steps stand over a space or the line break, and they are as high as a word is long. From inside a
-# word, this head reads the place where the word began. (In *distinctly*, *meaning* and *snores* it loses
-# the thread half-way.)
+# %% [markdown] name="previous-head-answer"
+# The stripe lies one step below the diagonal: from each letter, this head reads the character before it.
+# Spaces, marks and the line break leave the stripe, and share out their attention elsewhere.
 #
 # Or are we seeing faces in the clouds? A picture of two lines proves little, so we count. Over 6,400
-# characters that the model was not trained on: how much does this head read the latest space or line
-# break, and how much would it be if it shared its attention evenly?
+# characters that the model was not trained on: how much does this head read the character before, and how
+# much would it be if it shared its attention evenly?
 
-# %% name="word-head-measured"
+# %% name="previous-head-measured"
 corpus = load_corpus("shakespeare")
-unseen = corpus.validation[:6400].view(100, 64)  # (text, position)
+unseen = corpus.validation[:6400].view(25, 256)  # (text, position)
 unseen_reading = capture(model, unseen)
+position = torch.arange(256)
 
 
-def read_of_latest(marks, head, layer=1):
-    """The mean weight on the latest of these marks, and what an even reader would give it."""
+def share_read(place, layer, head):
+    """The mean weight on one place for each position (-1: none), and what an even reader gives it."""
     weights = unseen_reading.layer(layer)[:, head]  # (text, query, key)
-    position = torch.arange(unseen.shape[1])
-    is_mark = torch.isin(unseen, tokenizer.encode(marks))
-    latest = torch.where(is_mark, position, -1).cummax(dim=1).values  # -1: none so far
-    weight = weights.gather(2, latest.clamp(min=0)[:, :, None])[:, :, 0]
+    weight = weights.gather(2, place.clamp(min=0)[:, :, None])[:, :, 0]
     even = (1 / (position + 1)).expand_as(weight)
-    return weight[latest >= 0].mean().item(), even[latest >= 0].mean().item()
+    return weight[place >= 0].mean().item(), even[place >= 0].mean().item()
 
 
-word_start, evenly = read_of_latest(" \n", head=1)
-print(f"the latest space or line break: head 1 {word_start:.2f}, an even reader {evenly:.2f}")
-assert word_start > 10 * evenly
+before = (position - 1).expand_as(unseen)
+previous, evenly = share_read(before, layer=0, head=3)
+print(f"the character before: head 3 {previous:.2f}, an even reader {evenly:.2f}")
+assert previous > 20 * evenly
 
 # %% [markdown] name="line-head-text"
-# More than ten times as much: no cloud. The next picture shows the neighbour, head 2 of the same layer.
-# **Before you run it**, guess: if one head looks after words, what could another one look after? **Look
-# for** its darkest column, and for the rows where it has a gap.
+# More than twenty times as much: no cloud. Now a head of the last layer. **Before you run it**, guess: if the first
+# layer's looks at the neighbour, how far back might this one look, and for what? **Look
+# for** its dark column, and for the rows where it has a gap.
 
 # %% name="line-head"
-ax = draw(layer=1, head=2)
+ax = draw(layer=3, head=2)
 plt.show()
-line_start, evenly = read_of_latest("\n", head=2)
-print(f"the latest line break: head 2 {line_start:.2f}, an even reader {evenly:.2f}")
+line_breaks = torch.where(unseen == tokenizer.encode("\n"), position, -1)
+line_start = line_breaks.cummax(dim=1).values  # the latest line break; -1: none so far
+reads_start, evenly = share_read(line_start, layer=3, head=2)
+print(f"the latest line break: head 2 {reads_start:.2f}, an even reader {evenly:.2f}")
 
 # %% name="line-head-shown"
 weights = torch.tensor(shown(ax)).float()
-assert torch.equal(weights, reading.layer(1)[0, 2]) and line_start > 10 * evenly
-second_line = range(line.index("\n") + 1, len(line))
-spaces = [row for row in second_line if line[row] == " "]
-assert weights[spaces, line.index("\n")].max() < 0.02, "spaces do not read the line break"
-assert weights[spaces][:, [c == " " for c in line]].sum(dim=1).min() > 0.4, "they read spaces"
+assert torch.equal(weights, reading.layer(3)[0, 2]) and reads_start > 20 * evenly
+column = dict(enumerate(weights[:, line.index("\n")].tolist()))
+assert all(column[row] > 0.9 for row in (30, 32, 42, 49)), "e, e, g, y"
+assert all(column[row] < 0.05 for row in range(28, 58) if line[row] in " i"), "spaces, i"
 
 # %% [markdown] name="line-head-answer"
-# The dark column is ⏎. Nearly everywhere in the second line, this head reads where the *line* began; in
-# the first line, which has no ⏎ before it, much of its reading goes to the first character. The gaps are
-# the spaces, which look at other spaces, and the *i* of *in*.
+# The dark column is ⏎: in the second line, this head reads where the *line* began. But not from every row.
+# The *e* of *There* does, the *g* of *meaning*, the *y* of *thy*; the *i* of *in* does not, and no space does. Do you see what the rows
+# have in common that read it?
+#
+# A word can end there. So a space or a new line may be next, and which of the two depends on how long the line is by now: that is what one
+# would look back for. It is a suspicion, and we can test it. In the unseen text we know what came next:
+
+# %% name="line-head-tested"
+space, line_break = tokenizer.encode(" \n")
+ends_word = (unseen == space) | (unseen == line_break)
+one_is_next = torch.cat([ends_word[:, 1:], torch.zeros(25, 1, dtype=torch.bool)], dim=1)
+reads = {}
+for name, chosen in {"the word ends here": one_is_next, "it goes on": ~one_is_next}.items():
+    rows = chosen & ~ends_word  # letters and marks alone
+    reads[name], _ = share_read(torch.where(rows, line_start, -1), layer=3, head=2)
+    print(f"{name:18}: {reads[name]:.2f} of the attention on the latest line break")
+assert reads["the word ends here"] > 3 * reads["it goes on"]
+
+# %% [markdown] name="line-head-tested-answer"
+# Three times as much where a word is over, though the head cannot know what comes next. The suspicion stands. It is not proved: we
+# have seen where the head reads, and not what the model does with it.
 #
 # Nobody told the model what a word is, or a line. Few heads are so tidy. Make a new cell (with the **+**
-# above the page), write `draw(layer=3, head=2)` or any other pair of numbers from 0 to 3 into it, and
+# above the page), write `draw(layer=1, head=1)` or any other pair of numbers from 0 to 3 into it, and
 # see. Lesson 13 finds names for more of them, and switches heads off to see what they are good for. Until
 # then remember: attention weights show **where a head read, not why the model answered**.
 
@@ -349,16 +372,16 @@ training_text = tokenizer.decode(corpus.train)
 for start in ("s", "sn", "snor"):
     count = len(re.findall(r"[ \n]" + start, training_text))
     print(f"{count} words of the training text begin with {start!r}")
-for cost, character, before in zip(costs, line[1:], line[:-1], strict=True):
-    assert character != " " or cost < 0.5, "spaces are expected"
-    assert before != " " or cost > 1.5, "what comes after them is not"
+for cost, character, last in zip(costs, line[1:], line[:-1], strict=True):
+    assert character != " " or cost < 0.7, "spaces are expected"
+    assert last != " " or cost > 0.8, "what comes after them is less so"
 
 # %% [markdown] name="surprise-line-answer"
 # The *n* of *snore*, and the *n* of *snores*. Of 11,309 words that begin with s, the model has seen 17 go on
 # with n: a surprise of −ln(17/11309) = 6.5 nats, nearly what it paid. (That nobody ever *snored* in its
 # training comes on top, at the r.)
-# The spaces are all among the low bars: each costs less than half a nat, and the character after it more
-# than one and a half. Where a word ends is easy to see; which one comes next is news.
+# The spaces are all among the low bars: each costs less than 0.7 nats, most of them next to nothing, and the character after it
+# more than that. Where a word ends is easy to see; which one comes next is news.
 #
 # The mean surprise over a text is called the **loss**, and it is *the* number of this field: training is
 # nothing else than making it smaller. Here it is over 20,000 characters that were kept back from
@@ -376,13 +399,14 @@ for name, loss in losses.items():
     print(f"{name:10}  {loss:.2f}, like an even guess among {math.exp(loss):.0f} characters")
 
 # %% name="loss-bounds"
-assert abs(losses["newborn"] - math.log(63)) < 0.03 * math.log(63), "a newborn guesses evenly"
-assert 1.8 < losses["trained"] < 2.0
+assert abs(losses["newborn"] - math.log(63)) < 1e-4, "a newborn guesses evenly"
+assert 1.4 < losses["trained"] < 1.55
 
 # %% [markdown] name="loss-answer"
-# The newborn does a little worse than an even guess: random parameters are opinions without a reason.
-# Training brought the loss down to 1.90, as if the model hesitated no longer between all 63 characters
-# but between seven. In lesson 11 you will do better.
+# The newborn guesses evenly. Its numbers are random but for those of the last step, which are zero, so that it begins without an
+# opinion. (Where they are random too, it begins with opinions that have no reason, and pays a little more.)
+# Training brought the loss down to 1.45, as if the model hesitated no longer between all 63 characters
+# but between four.
 
 # %% [markdown] name="kept-text"
 # ### What you solve is yours

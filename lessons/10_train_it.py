@@ -620,7 +620,7 @@ assert 0.1 < gain < 0.25 and seeds < 0.06
 # %% [markdown] name="real-text"
 # ## The real run
 #
-# Now `quick` as it is, a wider model with twice the context, for 220 steps. It takes half a minute or less on one thread. First we keep a
+# Now `quick` as it is, a wider model with twice the context, for 240 steps. It takes half a minute or less on one thread. First we keep a
 # sample of what the newborn writes; then the run, with its speed and its curve. **Look for** the orange points, the loss on the whole validation
 # split: above or below the blue line? (The button ■ stops the run after a whole step; `watch(trainer)` in a new cell goes on from there.)
 
@@ -642,7 +642,7 @@ noise = sample(model, 80)
 from course_lib.explorers.training_view import watch
 
 trainer = Trainer(
-    model, text, corpus.validation, replace(quick.training, evaluate_every=110), test_tokens=corpus.test
+    model, text, corpus.validation, replace(quick.training, evaluate_every=120), test_tokens=corpus.test
 )
 history = watch(trainer)
 
@@ -710,6 +710,9 @@ assert -0.02 < losses["never read"] - losses["read"] < 0.1, "hardly harder than 
 #
 # `--stop-after` ends a run as an interrupt would; Ctrl-C does the same. The folder then holds `last/`, from which `--resume` goes
 # on, and `best/`, the weights with the lowest validation loss.
+#
+# In a notebook, `train_in("runs/mine", corpus="shakespeare", preset="laptop")` from `course_lib.explorers.training_run` trains into such a
+# folder too, with the curve; after the button ■, `train_in("runs/mine", resume=True)` goes on.
 
 # %% [markdown] name="practice"
 # ## In practice

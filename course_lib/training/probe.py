@@ -111,7 +111,7 @@ class StepTimer:
         context_length = model.config.context_length
         batch_size = min(config.batch_size, max(1, TOKENS // context_length))
         self.model = model
-        self.config = replace(config, batch_size=batch_size, compile=False)
+        self.config = replace(config.steady(), batch_size=batch_size)
         self.tokens = torch.arange(2 * context_length + 1) % model.config.vocab_size
         self.trainers: dict[Machine, Trainer] = {}
 

@@ -98,6 +98,11 @@ class Trainer:
         precision: Precision | None = None,
     ) -> None:
         require_windows(train_tokens, model.config.context_length)
+        if model.config.context_length % config.cut_into:
+            raise CourseError(
+                f"windows of context_length={model.config.context_length} cannot be cut into "
+                f"{config.cut_into} equal pieces; use a divisor for cut_into"
+            )
         self.model = model
         self.device = next(model.parameters()).device
         self.train_tokens = train_tokens.to(self.device)
@@ -158,11 +163,18 @@ class Trainer:
 
     def _windows(self) -> tuple[Tensor, Tensor]:
         """What the next step reads: inputs and targets, both (batch, position)."""
-        size, context_length = self.config.batch_size, self.model.config.context_length
-        if self.config.windows == "shuffled":
-            step, seed = len(self.history), self.config.seed
-            return shuffled_windows(self.train_tokens, size, context_length, step, seed)
-        return random_windows(self.train_tokens, size, context_length, self.generator)
+        config, step, length = self.config, len(self.history), self.model.config.context_length
+        if config.windows == "shuffled":
+            inputs, targets = shuffled_windows(
+                self.train_tokens, config.batch_size, length, step, config.seed
+            )
+        else:
+            inputs, targets = random_windows(
+                self.train_tokens, config.batch_size, length, self.generator
+            )
+        if step < config.cut_share * config.steps:
+            length //= config.cut_into
+        return inputs.reshape(-1, length), targets.reshape(-1, length)
 
     def result(self, measure: bool = True) -> dict[str, Any]:
         """Where the run ended: the final model's losses, and what it took. Needs one step done.

@@ -4,11 +4,9 @@ import pytest
 
 from benchmarks.harness import Options
 from benchmarks.store import Results
-from benchmarks.time_to_loss import CASE, LAPTOP_SHORT_STEPS, make_laptop, make_quick
+from benchmarks.time_to_loss import CASE, SHALLOW, SHALLOW_CHANGES, make_laptop, make_quick
 from benchmarks.training_runs import losses_told
 from course_lib.training.presets import get_preset
-
-SHORT = f"laptop, {LAPTOP_SHORT_STEPS} steps"
 
 
 def results(**losses: list[float]) -> Results:
@@ -46,10 +44,10 @@ def test_p_may_be_given():
     assert (row.note, row.counts) == ("reached by 1 of 3 runs", False)
 
 
-def test_laptop_has_a_loss_to_reach_for_each_length():
-    runs = {"plain": [2.0] * 3, SHORT: [1.7, 1.69, 1.71], "laptop": [1.61, 1.62, 1.6]}
-    short, whole = make_laptop(Options()).rows(results(**runs))
-    assert (short.what, short.contender, short.counts) == ("P − 0.30 = 1.7000", SHORT, True)
+def test_the_shallow_laptop_has_a_loss_to_reach_less_far_below():
+    runs = {"plain": [2.0] * 3, SHALLOW: [1.7, 1.69, 1.71], "laptop": [1.61, 1.62, 1.6]}
+    shallow, whole = make_laptop(Options()).rows(results(**runs))
+    assert (shallow.what, shallow.contender, shallow.counts) == ("P − 0.30 = 1.7000", SHALLOW, True)
     assert (whole.what, whole.contender, whole.counts) == ("P − 0.40 = 1.6000", "laptop", False)
 
 
@@ -74,4 +72,8 @@ def test_threads_and_estimate_follow_the_options():
 
 
 def test_the_presets_are_those_of_the_course():
-    assert get_preset("laptop").training.steps > LAPTOP_SHORT_STEPS
+    laptop = get_preset("laptop")
+    shallow = laptop.changed(**SHALLOW_CHANGES)
+    assert f"{shallow.training.steps} steps" in SHALLOW and "two layers" in SHALLOW
+    assert shallow.model["n_layers"] == 2 < laptop.model["n_layers"]
+    assert shallow.training.steps < laptop.training.steps

@@ -321,7 +321,7 @@ def test_weights_of_another_run_are_refused(run):
 @pytest.mark.parametrize("missing", sorted(FILES))
 def test_a_missing_file_is_named(run, missing):
     (run / missing).unlink()
-    with pytest.raises(CourseError, match=f"{missing} cannot be read: No such file.*--out"):
+    with pytest.raises(CourseError, match=f"{missing} cannot be read: No such file.*has written"):
         load_run(run)
 
 

@@ -297,6 +297,44 @@ def test_a_stop_in_the_middle_of_an_evaluation_loses_no_step(monkeypatch):
     assert losses(stopped) == losses(straight)
 
 
+@pytest.mark.parametrize("windows", ["random", "shuffled"])
+def test_cut_windows_are_the_same_windows_in_pieces_for_the_first_share_of_the_steps(windows):
+    def read_by(**values):
+        trainer = Trainer(
+            small_gpt(context_length=6), text(200), text(40), recipe(windows=windows, **values)
+        )
+        read = []
+        trainer.model.register_forward_pre_hook(
+            lambda model, arguments: read.append(arguments[0]) if model.training else None
+        )
+        for _ in trainer.run():
+            pass
+        return read
+
+    whole, cut = read_by(), read_by(cut_into=3, cut_share=0.4)
+    # 6 steps of 3 windows; steps 1 to 3 begin before 0.4 of them are done
+    assert [tuple(part.shape) for part in cut] == [(9, 2)] * 3 + [(3, 6)] * 3
+    for one, other in zip(whole, cut, strict=True):
+        assert torch.equal(one.flatten(), other.flatten())
+
+
+def test_a_run_stopped_where_its_windows_grow_goes_on_as_if_it_had_not():
+    values = {"windows": "shuffled", "cut_into": 7, "cut_share": 0.5}
+    straight = trained(**values)
+    stopped = Trainer(small_gpt(), text(200), text(40, 6), recipe(**values))
+    records = stopped.run()
+    for _ in range(3):
+        next(records)
+    list(stopped.run())
+    assert losses(stopped) == losses(straight)
+    assert losses(straight) != losses(trained(windows="shuffled"))
+
+
+def test_windows_that_cannot_be_cut_equally_are_refused():
+    with pytest.raises(CourseError, match="context_length=7 cannot be cut into 2 equal pieces"):
+        trained(cut_into=2, cut_share=0.5)
+
+
 def compile_by(monkeypatch, function):
     """Let function stand for torch.compile, on the CPU too."""
     monkeypatch.setattr(torch, "compile", function)
