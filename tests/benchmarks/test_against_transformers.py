@@ -7,6 +7,7 @@ from benchmarks.against_transformers import (
     gpt2_twin,
     require_equal_logits,
     write_by_generate,
+    write_by_generate_batch,
     write_by_loop,
     writer,
 )
@@ -33,6 +34,7 @@ def test_the_same_text_by_all_three(model):
     assert ours.shape == (3, 7)
     assert torch.equal(ours, write_by_loop(twin, first, 6))
     assert torch.equal(ours, write_by_generate(twin, first, 6))
+    assert torch.equal(ours, write_by_generate_batch(model, first, 6))
 
 
 def test_other_weights_are_no_fair_comparison(model):
