@@ -17,6 +17,7 @@ from torch import Tensor
 from course_lib.data.tokenizer import CharTokenizer, normalise
 from course_lib.model.config import is_number, is_whole
 from course_lib.model.continuation import CachedLogits, recomputed_logits
+from course_lib.model.encoder import Encoder
 from course_lib.model.gpt import GPT
 from course_lib.model.snapshot import why_not_cached
 from course_lib.runtime import CourseError, notice
@@ -153,6 +154,11 @@ def generate_batch(
     use_cache: remember what was read. Without it, everything is computed again for each token: the
     same text, later. A model that a cache cannot follow (see why_not_cached) is run without.
     """
+    if isinstance(model, Encoder):
+        raise CourseError(
+            "an encoder sees the very token that it predicts, so it fills gaps and cannot "
+            "write; give a GPT"
+        )
     for number, prompt in enumerate(prompts, start=1):
         if len(prompt) == 0:
             which = "the prompt" if len(prompts) == 1 else f"prompt {number} of {len(prompts)}"

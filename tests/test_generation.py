@@ -19,6 +19,7 @@ from course_lib.generation import (
 )
 from course_lib.model.attention import causal_mask
 from course_lib.model.config import CHOICES, GPTConfig
+from course_lib.model.encoder import Encoder
 from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError, CourseNotice
 
@@ -448,3 +449,9 @@ def test_refusals():
     assert written(model, tokens_of(3), 0) == []
     with pytest.raises(CourseError, match=r"'z' U\+007A"):
         list(generate_text(model, CharTokenizer("abcdefghijklm"), "fez", 3))
+
+
+def test_an_encoder_cannot_write():
+    model = Encoder(GPTConfig(vocab_size=11, n_layers=1, d_model=8, n_heads=2))
+    with pytest.raises(CourseError, match="an encoder sees the very token that it predicts"):
+        next(generate(model, torch.tensor([1]), 3, Sampling(), torch.Generator()))

@@ -64,14 +64,14 @@ class GPT(nn.Module):
         layer's attention weights (batch, head, query, key), from this very pass. Raises
         CourseError for tokens, positions or a window that cannot be.
         """
-        _require_tokens(tokens)
+        require_tokens(tokens)
         window = _narrower(window, self.config.window)
         length = tokens.shape[1]
         is_causal = positions is None and (window is None or window >= length)
         if positions is None:
             positions, last = torch.arange(length, device=tokens.device), length - 1
         else:
-            last = _require_positions(positions, tokens)
+            last = require_positions(positions, tokens)
         may_attend = None if is_causal else causal_mask(positions, positions, window)
         x = self.embed(tokens, positions, last)
         places = self.attention_positions.places(positions, self.config.d_head)
@@ -117,7 +117,8 @@ def _narrower(window: int | None, configured: int | None) -> int | None:
     return window if configured is None else min(window, configured)
 
 
-def _require_tokens(tokens: Tensor) -> None:
+def require_tokens(tokens: Tensor) -> None:
+    """Refuse what are not integers (batch, position)."""
     if tokens.ndim != 2 or tokens.dtype not in INTEGERS:
         raise CourseError(
             f"tokens have shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
@@ -125,7 +126,7 @@ def _require_tokens(tokens: Tensor) -> None:
         )
 
 
-def _require_positions(positions: Tensor, tokens: Tensor) -> int:
+def require_positions(positions: Tensor, tokens: Tensor) -> int:
     """The largest of positions that fit the tokens; others are refused."""
     batch, length = tokens.shape
     if (
@@ -156,7 +157,7 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def initialise(model: GPT, config: GPTConfig) -> None:
+def initialise(model: nn.Module, config: GPTConfig) -> None:
     """Draw the weights so that a new model guesses evenly: the first loss is about ln(vocab_size).
 
     Biases are 0. Embeddings and, unless it says otherwise, matrices are N(0, 0.02²).
