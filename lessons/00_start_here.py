@@ -401,6 +401,9 @@ for name, loss in losses.items():
 # %% name="loss-bounds"
 assert abs(losses["newborn"] - math.log(63)) < 1e-4, "a newborn guesses evenly"
 assert 1.4 < losses["trained"] < 1.55
+recipe = config["training"]
+characters_read = recipe["steps"] * recipe["batch_size"] * model.config.context_length
+assert 2.7 < characters_read / len(corpus.train) < 3, "nearly three times"
 
 # %% [markdown] name="loss-answer"
 # The newborn guesses evenly. Its numbers are random but for those of the last step, which are zero, so that it begins without an

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from course_lib.data.corpora import load_corpus
+from course_lib.model.gpt import count_parameters
 from course_lib.runtime import PROJECT_FOLDER
 from course_lib.training.checkpoint import load_run
 from course_lib.training.presets import TrainingConfig, get_preset
@@ -42,6 +43,7 @@ def test_its_losses_are_the_stored_ones_and_those_of_the_table(shipped):
     row = next(line for line in TABLE.splitlines() if f"`checkpoints/{name}/`" in line)
     told = [float(number) for number in re.findall(r"\b\d\.\d{3}\b", row)]
     assert told == [round(validation, 3), round(test, 3)]
+    assert f"| {count_parameters(model):,} |" in row
 
 
 def test_it_guesses_far_better_than_by_counting_single_characters(shipped):
