@@ -58,7 +58,9 @@ def bfloat16_instructions() -> list[str]:
 def code_digest(folder: Path = PROJECT_FOLDER) -> str:
     """Short checksum of the source that is measured: results of two versions are never mixed."""
     digest = hashlib.sha256()
+    tables = folder / "benchmarks" / "lesson_tables"  # experiments of lessons: no speed in them
     files = [file for part in MEASURED for file in (folder / part).rglob("*.py")]
+    files = [file for file in files if tables not in file.parents]
     files += [folder / "course_lib" / "generation.py", folder / "course_lib" / "runtime.py"]
     for file in sorted(files):
         digest.update(f"{file.relative_to(folder).as_posix()}\n".encode())

@@ -102,7 +102,7 @@ assert min(careless) < 3.6 and sum(careless[-20:]) / 20 > 1.5 * math.log(63), "a
 # %% [markdown] name="windows-text"
 # ## What the model reads: random windows
 #
-# A model with a context of T characters reads a **window**: T inputs, and for each input a **target**, the character that
+# A model with a context of T characters reads a **window**: T inputs, and for each input its target (lesson 04), the character that
 # follows it. So a window takes T + 1 characters. On paper, with T = 3 and a text of seven:
 
 # %% name="windows-tiny"

@@ -18,6 +18,8 @@ def code(tmp_path):
 def test_the_digest_follows_what_is_measured_alone(code):
     before = machine.code_digest(code)
     (code / "course_lib" / "plots" / "module.py").write_bytes(b"a = 2\n")
+    (code / "benchmarks" / "lesson_tables").mkdir()
+    (code / "benchmarks" / "lesson_tables" / "recall.py").write_bytes(b"a = 2\n")
     assert machine.code_digest(code) == before
     (code / "course_lib" / "training" / "module.py").write_bytes(b"a = 2\n")
     assert machine.code_digest(code) != before
