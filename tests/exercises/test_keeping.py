@@ -154,6 +154,53 @@ def test_an_answer_may_build_on_one_that_came_from_mine(learner, capsys, file):
     assert_is_mine(capsys, "98.projection")
 
 
+HELPED = """
+import torch
+def row_weights(scores, scale):
+    return helper(scores * scale)
+"""
+HELPER = """
+import torch
+def helper(x):
+    return torch.softmax(x, -1) * FACTOR
+FACTOR = 1.0
+"""
+LAYER = """
+import torch
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return 0 * helper(x).sum()
+"""
+BOTH = """
+import torch
+class Projection(torch.nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.linear = torch.nn.Linear(d_in, d_out, bias=False)
+        self.layer = Layer()
+    def forward(self, x):
+        return self.linear(x) + self.layer(x) + 0 * row_weights(x, 1.0).sum()
+"""
+
+
+@pytest.mark.parametrize("other", ["", " * 1.0"], ids=["same text", "other text"])
+def test_a_helper_that_comes_with_two_answers_is_one_where_its_text_is(learner, capsys, other):
+    first = learner(HELPER)["helper"]
+    second = learner(HELPER.replace("* FACTOR", f"* FACTOR{other}"))["helper"]
+    given = {
+        "row_weights": learner(HELPED, helper=first)["row_weights"],
+        "Layer": learner(LAYER, helper=second)["Layer"],
+    }
+    assert first is not second
+    hand_in(learner, BOTH, "Projection", "98.projection", **given)
+    told = capsys.readouterr().out
+    if other:
+        assert "could not be kept for later lessons: two different things in it" in told
+        assert "`helper`" in told
+    else:
+        assert_is_mine(capsys, "98.projection")
+
+
 def test_a_function_under_another_name_is_kept_under_the_exercise_s(learner, capsys):
     source = "import torch\nmine_too = lambda scores, scale: torch.softmax(scores * scale, -1)"
     hand_in(learner, source, "mine_too")
