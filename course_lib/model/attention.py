@@ -127,16 +127,10 @@ class MultiHeadAttention(nn.Module):
         explicit = return_weights or self.kernel == "explicit"
         if is_causal and (explicit or positions.bias is not None):
             is_causal, may_attend = False, causal_mask(positions.positions, positions.positions)
-        if may_attend is not None and may_attend.ndim == 3:
-            may_attend = may_attend[:, None]  # the same for each head
         query, key, value = self.project(x, positions)
-        if explicit:
-            mixed, weights = self.mix(query, key, value, may_attend, positions.bias)
-        else:
-            mixed = self.mix_fused(query, key, value, may_attend, positions.bias, is_causal)
-            weights = None
-        mixed = self.output(mixed.transpose(1, 2).flatten(2))
-        return mixed, weights if return_weights else None
+        return self.attend(
+            query, key, value, may_attend, positions.bias, is_causal, return_weights=return_weights
+        )
 
     def project(self, x: Tensor, places: Places) -> tuple[Tensor, Tensor, Tensor]:
         """x (batch, position, d_model) → query, key, value, each (batch, head, position, d_head).
@@ -151,6 +145,28 @@ class MultiHeadAttention(nn.Module):
         if places.rotation is not None:
             query, key = turn(query, *places.rotation), turn(key, *places.rotation)
         return query, key, value
+
+    def attend(
+        self,
+        query: Tensor,  # (batch, head, query, d_head)
+        key: Tensor,  # (batch, kv_head, key, d_head)
+        value: Tensor,  # (batch, kv_head, key, d_head)
+        may_attend: Tensor | None = None,  # (query, key) or (batch, query, key), bool
+        bias: Tensor | None = None,
+        is_causal: bool = False,
+        *,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attention of every head, by the kernel that is called for, and W_O: as in forward."""
+        if may_attend is not None and may_attend.ndim == 3:
+            may_attend = may_attend[:, None]  # the same for each head
+        if return_weights or self.kernel == "explicit":
+            mixed, weights = self.mix(query, key, value, may_attend, bias)
+        else:
+            mixed = self.mix_fused(query, key, value, may_attend, bias, is_causal)
+            weights = None
+        mixed = self.output(mixed.transpose(1, 2).flatten(2))
+        return mixed, weights if return_weights else None
 
     def mix(
         self,

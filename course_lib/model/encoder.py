@@ -96,13 +96,7 @@ class CrossAttention(MultiHeadAttention):
             for linear, text in ((self.query, x), (self.key, memory), (self.value, memory))
         )
         query, key = self.query_norm(query), self.key_norm(key)
-        may_attend = None if may_attend is None else may_attend[:, None]
-        if return_weights or self.kernel == "explicit":
-            mixed, weights = self.mix(query, key, value, may_attend)
-        else:
-            mixed, weights = self.mix_fused(query, key, value, may_attend), None
-        mixed = self.output(mixed.transpose(1, 2).flatten(2))
-        return mixed, weights if return_weights else None
+        return self.attend(query, key, value, may_attend, return_weights=return_weights)
 
 
 class CrossBlock(nn.Module):
