@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Start here: watch a small GPT write, and see what it reads
 #
-# Lesson 00 · next: 01 From characters to vectors
+# Lesson 00 · next: [01 From characters to vectors](01_characters_to_vectors.ipynb)
 #
 # Welcome. In this course you build a **GPT** (generative pre-trained transformer), the kind of program
 # that chat assistants are made of, out of little more than matrix products. You train it on Shakespeare
@@ -499,14 +499,14 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 #
 # | | lesson | what you build |
 # |---|---|---|
-# | 01 | From characters to vectors | a tokenizer, an embedding, a bigram model; an LSTM to compare with |
+# | 01 | [From characters to vectors](01_characters_to_vectors.ipynb) | a tokenizer, an embedding, a bigram model; an LSTM to compare with |
 # | 02 | [Build self-attention in four steps](02_self_attention.ipynb) | attention, as a loop and as three lines of matrix code |
-# | 03 | Why divide by √d_k | the argument for it, and a model that goes blind without |
+# | 03 | [Why divide by √d_k](03_scale.ipynb) | the argument for it, and a model that goes blind without |
 # | 04 | [The causal mask and next-token training](04_causal_mask.ipynb) | a model that cannot look ahead |
-# | 05 | Many heads | multi-head attention |
-# | 06 | Word order I: sinusoidal, learned, ALiBi | three ways to say where a word stands |
-# | 07 | Word order II: RoPE | rotary positions, and longer contexts |
-# | 08 | The block | residual stream, normalisation, feed-forward layer |
+# | 05 | [Many heads](05_many_heads.ipynb) | multi-head attention |
+# | 06 | [Word order I: sinusoidal, learned, ALiBi](06_word_order.ipynb) | three ways to say where a word stands |
+# | 07 | [Word order II: RoPE](07_rotary_positions.ipynb) | rotary positions, and longer contexts |
+# | 08 | [The block](08_the_block.ipynb) | residual stream, normalisation, feed-forward layer |
 # | 09 | A GPT from its parts, and its cousins BERT and T5 | the whole GPT |
 # | 10 | [Train it: the loop](10_train_it.ipynb) | a training loop that stops and resumes; your own Shakespeare |
 # | 11 | Train it on a GPU | the real runs, on Shakespeare and on Tang poetry, and their speed |
@@ -532,5 +532,5 @@ quiz("00")
 # %% [markdown] name="next"
 # ## Next
 #
-# **Lesson 01** turns characters into vectors and lets simpler models than attention try their luck first.
+# [**Lesson 01**](01_characters_to_vectors.ipynb) turns characters into vectors and lets simpler models than attention try their luck first.
 # Its neighbour [02](02_self_attention.ipynb) builds the attention whose traces you saw above.

@@ -1,8 +1,8 @@
 # %% [markdown] name="title"
 # # Turn characters into vectors, and see what attention must solve
 #
-# Lesson 01 · before: [00 Start here](00_start_here.ipynb) · next: [02 Build self-attention in four
-# steps](02_self_attention.ipynb)
+# Lesson 01 · before: [00 Start here](00_start_here.ipynb) ·
+# next: [02 Build self-attention](02_self_attention.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** A tokenizer, an embedding, and the smallest language model that there is, twice: by counting

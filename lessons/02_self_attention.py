@@ -1,8 +1,8 @@
 # %% [markdown] name="title"
 # # Build self-attention in four steps
 #
-# Lesson 02 · [00 Start here](00_start_here.ipynb) · before: 01 From characters to vectors ·
-# next: 03 Why divide by √d_k
+# Lesson 02 · [00 Start here](00_start_here.ipynb) · before: [01 From characters to vectors](01_characters_to_vectors.ipynb) ·
+# next: [03 Why divide by √d_k](03_scale.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** The function `attention(query, key, value)`: first as a loop over words, which
@@ -64,7 +64,7 @@ x = torch.tensor([vectors[token] for token in tokens])  # (token, d_model) = (4,
 x
 
 # %% [markdown] name="mean-text"
-# A **token** is what a model reads as one unit: a word here, a single character in most lessons. `x` holds one
+# A token is what a model reads as one unit: a word here, a single character in most lessons. `x` holds one
 # row for each token, and `d_model` = 4 numbers in a row.
 #
 # A first attempt at reading: let every token take the mean of all tokens, itself included. In the picture,
@@ -150,7 +150,7 @@ for token, offered in zip(tokens, key, strict=True):
 # is all of lesson 03. For now: the more entries two vectors have, the larger their dot products tend to
 # be, and this makes up for it.
 #
-# The scores of a row then have to become shares of one whole. The **softmax** does this in two moves: take
+# The scores of a row then have to become shares of one whole. The softmax does this in two moves: take
 # the exponential of each score (now all are positive), and divide by their sum (now they add up to 1). The
 # results are the **weights**. A score that is higher by 1 gets e ≈ 2.72 times the weight. (So the 8 in
 # `w_query` is a strong wish: of the four words, *tired* would get a weight of 0.35 with 1 in its place, and of 0.71 with 4.)
@@ -245,7 +245,7 @@ for name, matrix in steps.items():
 
 # %% [markdown] name="ex-scores-text"
 # **Exercise 02.scores · ★ · 6 min.** Steps 1 and 2 for all queries and keys at once. Your function should also
-# work for several texts together (a **batch**), that is, with more axes in front: `...` in the docstring stands
+# work for several texts together (a batch), that is, with more axes in front: `...` in the docstring stands
 # for any number of them. PyTorch's `@` multiplies the last two axes and repeats this over those in front.
 
 # %% name="ex-scores" tags=["exercise"] course={"exercise": "02.scores"}
@@ -495,4 +495,4 @@ quiz("02")
 # %% [markdown] name="next"
 # ## Next
 #
-# We divided by √d_k on trust. **Lesson 03** removes the scale, watches a model go blind, and derives the root.
+# We divided by √d_k on trust. [**Lesson 03**](03_scale.ipynb) removes the scale, watches a model go blind, and derives the root.

@@ -1,7 +1,8 @@
 # %% [markdown] name="title"
 # # Hide the future: the causal mask and next-token training
 #
-# Lesson 04 · [00 Start here](00_start_here.ipynb) · before: 03 Why divide by √d_k · next: 05 Many heads
+# Lesson 04 · [00 Start here](00_start_here.ipynb) · before: [03 Why divide by √d_k](03_scale.ipynb) ·
+# next: [05 Many heads](05_many_heads.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** Attention that reads only what may be read, the mask that keeps the future hidden, and a test
@@ -574,4 +575,4 @@ quiz("04")
 # %% [markdown] name="next"
 # ## Next
 #
-# One attention has one question per token. **Lesson 05** lets several ask at once, side by side.
+# One attention has one question per token. [**Lesson 05**](05_many_heads.ipynb) lets several ask at once, side by side.

@@ -1,8 +1,8 @@
 # %% [markdown] name="title"
 # # Read for several reasons at once: many heads
 #
-# Lesson 05 · [00 Start here](00_start_here.ipynb) · before: [04 The causal mask](04_causal_mask.ipynb) · next: 06 Word
-# order
+# Lesson 05 · [00 Start here](00_start_here.ipynb) · before: [04 The causal mask](04_causal_mask.ipynb) ·
+# next: [06 Word order I](06_word_order.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** The layer that every Transformer has: `MultiHeadAttention`, several attentions that read
@@ -641,4 +641,4 @@ quiz("05")
 # ## Next
 #
 # Our two heads found *one before* because we gave them vectors of positions. Without these a head does not know where
-# anything stands, but for what the mask gives away. **Lesson 06** shows how blind that is, and three ways to tell it.
+# anything stands, but for what the mask gives away. [**Lesson 06**](06_word_order.ipynb) shows how blind that is, and three ways to tell it.

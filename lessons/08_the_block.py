@@ -1,7 +1,8 @@
 # %% [markdown] name="title"
 # # Build the block: a stream, two norms, and a layer that works alone
 #
-# Lesson 08 · [00 Start here](00_start_here.ipynb) · before: 07 Rotary positions · next: 09 A GPT from its parts
+# Lesson 08 · [00 Start here](00_start_here.ipynb) · before: [07 Rotary positions](07_rotary_positions.ipynb) ·
+# next: 09 A GPT from its parts
 
 # %% [markdown] name="goals"
 # **What you will build.** The block that a GPT is a stack of: `LayerNorm`, `FeedForward`, and `Block`, which joins them to the

@@ -1,7 +1,8 @@
 # %% [markdown] name="title"
 # # Train a GPT: build the loop, and know when it lies
 #
-# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: 09 A GPT from its parts · next: 11 Train it on a GPU
+# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: 09 A GPT from its parts ·
+# next: 11 Train it on a GPU
 
 # %% [markdown] name="goals"
 # **What you will build.** A training loop of your own, from four parts: random windows, one step, a
@@ -36,7 +37,7 @@ begin_lesson("10")
 # ## A loop that runs and does not learn
 #
 # Nine lessons went into the model. Training it looks like the easy part: take a piece of text, let the model guess each
-# next character, and move its parameters so that the mean surprise, the **loss**, gets smaller. First a text and a GPT small enough that we can
+# next character, and move its parameters so that the mean surprise, the loss, gets smaller. First a text and a GPT small enough that we can
 # afford many runs.
 
 # %% name="newborn"
@@ -113,7 +114,7 @@ for start in range(len(tiny) - 3):
 
 # %% [markdown] name="ex-windows-text"
 # Four places to begin, 7 − 3. Where shall a window begin? Anywhere, at random: then the model meets a character now early, now
-# late in a window, and hardly ever the same batch twice. A **batch** is several windows at once, whose losses are averaged. (The
+# late in a window, and hardly ever the same batch twice. A batch is several windows at once, whose losses are averaged. (The
 # opening loop cut one long piece into windows: one scene at a time.)
 #
 # **Exercise 10.windows · ★★ · 7 min.** Draw a batch. Numbers drawn from a generator of its own stay the same whatever else
@@ -135,7 +136,7 @@ random_windows = check("10.windows", random_windows)
 # %% [markdown] name="formula"
 # ## What is made small, and how
 #
-# **Cross-entropy** is the mean surprise at the targets. The **gradient** g of a parameter θ is the slope of the loss: how much it
+# **Cross-entropy** is the mean surprise at the targets. The gradient g of a parameter θ is the slope of the loss: how much it
 # would grow if θ grew a little. `loss.backward()` works it out for all parameters at once. **AdamW** (Kingma & Ba 2014; Loshchilov &
 # Hutter 2019) moves each parameter against its gradient, with its own idea of how far:
 #

@@ -31,7 +31,7 @@ JUDGED = 32  # characters at the end of each window
 SHAPE = {"context_length": 64, "n_layers": 2, "n_heads": 2, "d_model": 64}
 STEPS, BATCH, RATE = 900, 16, 0.003
 MORE_HEADS = 8
-SCHEMES_WITH_MORE_HEADS = ("learned", "alibi")
+SCHEMES_WITH_MORE_HEADS = ("learned", "alibi", "rotary")
 Losses = dict[str, dict[str, list[float | None]]]  # by scheme, by length, one for each seed
 
 
