@@ -79,9 +79,9 @@ assert largest[0] < 0.5 and largest[1] > 0.75 and largest[2] > 0.9
 # distances from the mean, here (4 + 0 + 0 + 4)/4 = 2. Its root, √2, we call the **spread** (the standard
 # deviation): about how far from the mean a score lies.
 #
-# With three entries, the eight keys give 3 once, 1 three times, −1 three times, −3 once: a variance of (9 + 3 + 3
-# + 9)/8 = 3. **Write down your guess for four entries**, and check it by loop, by matrix, and by PyTorch's own
-# `var`.
+# With three entries, the eight keys give 3 once, 1 three times, −1 three times, −3 once: a variance of
+# (9 + 3 + 3 + 9)/8 = 3. **Write down your guess for four entries**, and check it by loop, by matrix, and by
+# PyTorch's own `var`.
 
 # %% name="signs"
 from itertools import product

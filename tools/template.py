@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from course_lib.runtime import CourseError
 from tools.cell_syntax import asserts, calls_with, draws, leaves_open
@@ -29,6 +30,10 @@ _ANNOUNCEMENT = re.compile(r"(★{1,3})[^★\d\n]{0,30}(\d+) min")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SPACED_LINK = re.compile(r"\]\(([^)\n]*\s[^)\n]*)\)")
 _NO_PROSE = re.compile(r"```.*?```|`[^`]*`|\$[^$]*\$", re.DOTALL)
+
+_FENCED = re.compile(r"```.*?```", re.DOTALL)
+_BULLET = re.compile(r"[-+*] ")
+_IN_A_LIST = re.compile(r"[-+*] |\d+[.)] | {2,}")
 
 Problem = tuple[Cell | None, str]
 
@@ -58,7 +63,7 @@ def lesson_problems(lesson: Lesson, registry: Registry | None = None) -> list[st
     """Every rule of the template that a lesson breaks: file, cell, rule, remedy."""
     known = registry_of(lesson.number) if registry is None else registry
     found: list[Problem] = []
-    for rule in (_words, _links, _pairs, _asserted):
+    for rule in (_words, _stray_bullets, _links, _pairs, _asserted):
         found += rule(lesson)
     for rule in (_registered, _announced, _quiz):
         found += rule(lesson, known)
@@ -76,6 +81,14 @@ def _words(lesson: Lesson) -> Iterator[Problem]:
         word = UNWANTED_WORDS.search(cell.source)
         if word:
             yield cell, f'says "{word[0]}", which helps nobody who is stuck; delete the word'
+
+
+def _stray_bullets(lesson: Lesson) -> Iterator[Problem]:
+    """A sum that is wrapped before its plus sign becomes a list: Markdown takes it for a bullet."""
+    for cell in _of_kind(lesson, "markdown"):
+        for before, line in pairwise(_FENCED.sub("", cell.source).split("\n")):
+            if _BULLET.match(line) and before.strip() and not _IN_A_LIST.match(before):
+                yield cell, f"has a line that begins {line[:12]!r} in a sentence; wrap it elsewhere"
 
 
 def _links(lesson: Lesson) -> Iterator[Problem]:

@@ -29,6 +29,12 @@ def test_a_lesson_that_keeps_every_rule(tmp_path: Path) -> None:
 BROKEN = {
     "a word": ("Goals answered", "Goals simply answered", "recap", 'says "simply"'),
     "a word in code": ('print("broken")', "1  # Obviously", "break-scale", 'says "Obviously"'),
+    "a stray bullet": (
+        "Goals answered",
+        "Goals 9\n# + 9 answered",
+        "recap",
+        "a line that begins '+ 9 answered'",
+    ),
     "no link": ("[Lesson 04](04_next.ipynb)", "Lesson 04", "title", "has no link to lesson 04"),
     "no name": ("Lesson 02 · ", "", "title", "does not name lesson 02"),
     "unbuilt": ("(../README.md)", "(02_gone.ipynb#x)", "question", "links to 02_gone.ipynb"),
