@@ -10,7 +10,7 @@
 #
 # **Afterwards you can**
 #
-# 1. prove on one line that the score of a query and a key then depends on their distance, not on where they stand;
+# 1. prove on one line that the score of a query and a key then depends on how far one stands behind the other, not on where they stand;
 # 2. turn the pairs of a head, and say how fast each of them turns;
 # 3. tell the two layouts apart, and convert weights from one to the other;
 # 4. say why the angles stay in float32;
@@ -70,8 +70,8 @@ assert added.max() - added.min() > 1, "far from flat"
 # matrices are of a special kind (lesson 06). A model has to learn to live with that.
 # ALiBi does see the distance alone, but all it can do is take something off, the further the more, whatever the words are.
 #
-# Can a score depend on *both words and on their distance*, and on nothing else? Su et al. (2021) found an operation that
-# does it: do not add, **turn**.
+# Can a score depend on *both words and on how far one stands behind the other*, and on nothing else? Su et al. (2021) found an operation
+# that does it: do not add, **turn**.
 #
 # ## One pair of numbers, on paper
 #
@@ -123,7 +123,8 @@ for m in range(4):
 #
 # $$\langle R(m\theta)\,q,\; R(n\theta)\,k\rangle \;=\; q^\top R(m\theta)^\top R(n\theta)\, k \;=\; q^\top R\big((n-m)\theta\big)\, k$$
 #
-# Only $m - n$ is left. The whole score is the sum over pairs, so it holds for the whole. Written out for $q = (a, b)$, $k = (c, d)$ it is
+# Only $m - n$ is left. From here on *distance* means $m - n$, with its sign: one behind and one ahead are two distances. (ALiBi's had none.)
+# The whole score is the sum over pairs, so it holds for the whole. Written out for $q = (a, b)$, $k = (c, d)$ it is
 # $(ac + bd)\cos((m-n)\theta) + (ad - bc)\sin((m-n)\theta)$: on our sheet 7 times the cosine and −1 times the sine.
 #
 # The speeds are those of lesson 06's sinusoids, from 1 radian a position (pair 0) down to nearly 1/10000. The fast hands tell neighbours
@@ -235,7 +236,7 @@ assert scores.max() - scores.min() < 1e-3, "flat"
 assert later.shape == (16, 16)
 
 # %% [markdown] name="relative-answer"
-# Flat, for these words and any others. Nothing had to be trained for it, and it costs no parameter.
+# Flat, for these words and any others, and without any parameter.
 #
 # ## Seven words back
 #
@@ -264,7 +265,7 @@ assert reads[9] == "did"
 
 # %% [markdown] name="seven-back-answer"
 # *It* reads *animal*, *was* reads *did*, each its seventh word back. The first seven words have no such word, and read whatever
-# fits a little: a softmax cannot read nothing. No position was looked up and no word compared: the number 7 sits in the keys. A trained
+# fits a little: a softmax cannot read nothing. The number 7 sits in the keys. A trained
 # model can put it there, for any distance, and mix it with what the words mean.
 #
 # One often reads that RoPE makes far tokens weaker. Su et al. (section 3.4.3) show that a *bound* falls with the distance. Whether the score does is up to query and
@@ -424,11 +425,11 @@ other = rotate_interleaved(theirs.query(x).unflatten(-1, (2, 32)).transpose(1, 2
 assert torch.allclose(own.norm(dim=-1), other.norm(dim=-1), atol=1e-4), "in its own layout it is our model"
 assert torch.allclose(other[..., 0::2], own[..., :16], atol=1e-4)
 _, wrong, mended = layout_losses.values()
-assert abs(mended - trained) < 1e-4 and wrong > trained + 0.6
+assert abs(mended - trained) < 1e-4 and trained + 0.6 < wrong < math.log(63) - 0.3
 
 # %% [markdown] name="break-layout-answer"
 # A nat or so is lost, and it is all back once the rows are in order. No message, no NaN, no wrong shape. It still does better than an even guess,
-# so it looks like a model that was badly trained. Whoever ports a model compares *logits* with the original's.
+# so it looks like a model that was badly trained. Whoever brings a model into other code compares its *logits* (the scores before the last softmax) with the original's.
 
 # %% [markdown] name="bfloat-text"
 # ## Break it: angles in bfloat16
@@ -481,8 +482,8 @@ for at, dtype, step in (100, torch.bfloat16, 1 / 2), (100, torch.float32, 1 / 13
 # ## Train short, test long
 #
 # "RoPE is relative, so it extrapolates to longer texts." It sounds like a proof. Lesson 06 trained its schemes side by side;
-# here are all five (*rotary* is RoPE), trained on 64 characters for 900 steps with **three seeds**, and tested with up to 512. It is always the
-# same characters that are predicted; only how much stands before them differs. (Measured by `python -m benchmarks.lesson_tables.positions`, which takes minutes;
+# here are all five (*rotary* is RoPE), trained on 64 characters for 900 steps with **three seeds**, and tested with up to 512; all with two heads, and
+# two with eight as well. It is always the same characters that are predicted; only how much stands before them differs. (Measured by `python -m benchmarks.lesson_tables.positions`, which takes minutes;
 # we read its result.) **Predict** the two winners: inside 64, and at 512.
 
 # %% name="five-schemes"
@@ -496,30 +497,34 @@ def mean_and_range(losses):
     return f"{sum(losses) / len(losses):.2f} ({min(losses):.2f}–{max(losses):.2f})"
 
 
-five = load_table("positions")["loss"]
-print(" " * 11, *(f"{length:>4} characters " for length in five["rotary"]))
-for scheme, by_length in five.items():
-    print(f"{scheme:11}", *(mean_and_range(losses) for losses in by_length.values()))
+five, eight_heads = load_table("positions")["loss"], load_table("positions")["loss_with_more_heads"]
+rows = five | {f"{scheme}, 8 heads": eight_heads[scheme] for scheme in ("alibi", "rotary")}
+print(" " * 15, *(f"{length:>4} characters " for length in five["rotary"]))
+for scheme, by_length in rows.items():
+    print(f"{scheme:15}", *(mean_and_range(losses) for losses in by_length.values()))
 
 # %% name="five-schemes-bounds"
 for seed in range(3):
     at = {n: {s: by[n][seed] for s, by in five.items() if by[n][seed]} for n in five["rotary"]}
     assert min(at["64"], key=at["64"].get) == "rotary" and min(at["512"], key=at["512"].get) == "alibi"
-    assert at["256"]["rotary"] > at["128"]["rotary"] > at["64"]["rotary"] + 0.2 and "learned" not in at["128"]
+    assert at["512"]["rotary"] > at["256"]["rotary"] > at["128"]["rotary"] > at["64"]["rotary"] + 0.2
+    assert "learned" not in at["128"]
     assert at["512"]["alibi"] < at["64"]["alibi"] + 0.02 and at["512"]["none"] > at["64"]["none"] + 0.1
     assert all(max(at[n], key=at[n].get) == "sinusoidal" for n in ("128", "256"))
-eight_heads = load_table("positions")["loss_with_more_heads"]
-assert all(abs(loss - 1.97) < 0.06 for losses in eight_heads["alibi"].values() for loss in losses)
-assert all(abs(loss - 1.95) < 0.02 for loss in eight_heads["rotary"]["64"]) and min(eight_heads["rotary"]["512"]) > 3.3
+for losses_there in eight_heads["alibi"].values():
+    for alibi, rotary in zip(losses_there, eight_heads["rotary"]["64"], strict=True):
+        assert abs(alibi - rotary) < 0.02, "within 0.02 of RoPE at 64, at every length"
+assert all(abs(loss - 3.4) < 0.05 for loss in eight_heads["rotary"]["512"])
+assert max(max(losses["512"]) for losses in five.values() if None not in losses["512"]) < min(eight_heads["rotary"]["512"])
 behind = [far > none for far, none in zip(five["rotary"]["512"], five["none"]["512"], strict=True)]
 assert sum(behind) == 2, "RoPE at 512, with two of three seeds"
 
 # %% [markdown] name="five-answer"
-# Inside its length RoPE is the best of the five, with each seed; past it, it is not what the slogan says. Its loss grows with what it
+# Inside its length RoPE is the best of the five with two heads, with each seed; past it, it is not what the slogan says. Its loss grows with what it
 # reads beyond 64, with two of three seeds until it lies behind a model without any positions. A distance means the same everywhere, and that is proved. But distances of 64 and more
-# never occurred, and the model was never told what to do with them. Learned positions cannot be asked; ALiBi, whose penalty silences what is far, hardly changes.
+# never occurred, and the model was never told what to do with them. Learned positions cannot be asked; ALiBi, for which a new distance is only a somewhat larger discount, hardly changes.
 # It is behind inside; but two heads leave it without a steep slope (lesson 06), and with eight it is within 0.02 of RoPE at 64 and stays there at every length. RoPE
-# with eight heads ends at 3.4 when it reads 512: worse than all others.
+# with eight heads ends at 3.4 when it reads 512, higher than every other line of the table (none and sinusoidal were measured with two heads only).
 #
 # Why does it hurt? The angles are one suspect. **Look for** the pairs (rows) that show, right of the line, colours which they had not shown left of it.
 
@@ -549,13 +554,13 @@ assert (turns >= 1).sum() == 5 and ax.lines[0].get_xdata()[0] == 64
 #
 # So slow the hands down. To read $s$ times the trained length $L$:
 #
-# - **Position interpolation** (Chen et al. 2023): all pairs $s$ times as slow, $\theta_i / s$. No new angles, but neighbours now
+# - **Position interpolation** (Chen et al. 2023): all pairs $s$ times as slow, $\theta_i / s$. No angles beyond those met, but neighbours now
 #   differ by less than they ever did.
 # - **NTK-aware** (bloc97 2023): a larger base. Pair 0 stays as it is, the last is $s$ times as slow, those between are slowed the more,
 #   the slower they were.
 # - **YaRN** (Peng et al. 2023): look at how often a pair turns within $L$. More than β turns: left alone. Fewer than α: $s$ times as slow. Between: a
-#   blend. And scores are multiplied by $(0.1\ln s + 1)^2$, since attention over a longer text spreads thinner. α–β is the **ramp**;
-#   the paper recommends 1–32 for LLaMA.
+#   blend. And scores are multiplied by $(0.1\ln s + 1)^2$, fitted by experiment (our reading: over a longer text attention spreads thinner). α–β is
+#   the **ramp**; the paper recommends 1–32 for LLaMA.
 #
 # **Exercise 07.ntk · ★★ · 5 min.** On paper: with which base is the slowest pair, $i = d/2 - 1$, exactly $s$ times as slow?
 
@@ -633,11 +638,13 @@ assert twice["NTK-aware"] < twice["as trained"] - 0.05 and ntk < plain + 0.2
 assert min(at_the_end.values()) > trained, "none beats the reader of 64 characters"
 assert curves["as trained"][64:85].mean() < trained + 0.1 and curves["as trained"][128:160].mean() > trained + 0.15
 assert curves["NTK-aware"][96:128].mean() < trained + 0.15 and curves["NTK-aware"][176:].mean() > trained + 0.15
-assert curves["YaRN, ramp 1–4"][32:64].mean() > curves["as trained"][32:64].mean(), "it costs something"
+level = [curves["YaRN, ramp 1–4"][at : at + 32].mean() for at in range(32, 256, 32)]
+assert level[0] > curves["as trained"][32:64].mean() + 0.02 and max(level) < trained + 0.2, "level, a little higher"
 
 # %% [markdown] name="stretch-answer"
-# Nothing breaks at 64 itself: a few distances more do no harm. From about 90 on the plain model loses its way. NTK-aware scaling puts that off to about
-# 140; YaRN with the fitting ramp stays nearly level, a little higher from the start. Interpolation and the ramp of 1–32 are far above.
+# Nothing breaks at 64 itself. From about 90 on (in a mean over the last 32) the plain model loses its way. NTK-aware
+# scaling puts that off to about 140; YaRN with the fitting ramp stays nearly level, a little higher from the start. Interpolation and the ramp of 1–32 are far
+# above. None ends below the dotted line.
 #
 # One seed is one model. Here are three (measured by `python -m benchmarks.lesson_tables.extension`), with what the stretch costs a
 # text of 64 characters, and what comes out when training goes on for 100 steps at 256. The first row is the careful reader again; its 100 steps
@@ -658,6 +665,8 @@ for seed in range(3):
     assert narrow["256"][seed] < ntk["256"][seed] < plain["256"][seed] < interpolated["256"][seed]
     assert narrow["256"][seed] > careful["64"][seed] + 0.1, "no method beats the careful reader"
     assert interpolated["64"][seed] > careful["64"][seed] + 1.2 and wide["64"][seed] > careful["64"][seed] + 0.8
+    assert interpolated["256"][seed] > wide["256"][seed], "interpolation is worst"
+    assert 0.08 < narrow["64"][seed] - plain["64"][seed] < 0.165, "what YaRN costs a short text"
     tuned = [row["256 tuned"][seed] for row in (plain, interpolated, ntk, wide, narrow)]
     assert careful["64 tuned"][seed] < min(tuned) < careful["64 tuned"][seed] + 0.02, "nor after training"
     assert max(plain["256 tuned"][seed] - tuned[4], plain["256 tuned"][seed] - tuned[2]) < 0.02
@@ -665,15 +674,14 @@ assert [round(loss, 2) for loss in plain["256"]] == [2.28, 2.46, 2.95] and wide[
 assert max(interpolated["256 tuned"]) < 2.1 and min(wide["256"]) > 2.8
 
 # %% [markdown] name="three-seeds-answer"
-# **Without training**, YaRN helps with every seed if its ramp fits the length trained at, and costs a short text 0.1 or so. NTK-aware scaling helps less. How badly the plain
-# model loses its way is a matter of luck: 2.28, 2.46 and 2.95 with three seeds, the last one worse than even the ramp of 1–32. One seed would have told a tale.
+# **Without training**, YaRN helps with every seed if its ramp fits the length trained at, and costs a short text 0.09 to 0.16. NTK-aware scaling helps less. How badly the plain
+# model loses its way is a matter of luck: 2.28, 2.46 and 2.95 with three seeds, the last one worse than even the ramp of 1–32.
 #
-# Interpolation costs more than a nat and the wide ramp nearly one, on *short* texts too: they slow the very hands that tell a neighbour from the one after it, and for
-# spelling that is what counts. This is no fault of the method: Chen et al. propose interpolation *with* some training, and after 100 steps most of the harm is mended.
+# Interpolation costs more than a nat and the wide ramp nearly one, on *short* texts too: they slow the very hands that tell a neighbour from the one after it, and
+# presumably that is what counts for spelling. This is no fault of the method: Chen et al. propose interpolation *with* some training, and after 100 steps most of the harm is mended.
 #
-# **With training**, the plain model gets there as well, unstretched. And the lowest number is the careful reader's, if only by a hundredth or so (with each of the
-# three seeds, though seeds differ by more): our small model finds little beyond 64 characters
-# that pays. A method that "extends the context" promises that a long text does no harm. Whether it does any good is another question, and has to be measured
+# **With training**, the plain model gets there as well, unstretched. And the lowest number is the careful reader's, with each of the three seeds, if by less than
+# 0.02 (seeds differ by more): our small model finds nothing beyond 64 characters that pays. A method that "extends the context" promises that a long text does no harm. Whether it does any good is another question, and has to be measured
 # like this, on the same characters, against the short reader.
 
 # %% [markdown] name="practice"
@@ -688,7 +696,7 @@ assert max(interpolated["256 tuned"]) < 2.1 and min(wide["256"]) > 2.8
 #
 # **Part of a head.** Some models turn a quarter of each head and leave the rest without a position (GPT-NeoX-20B; Black et al. 2022).
 #
-# **Two tests for any port**: logits against the original's, and the same at positions above 256.
+# **Two tests for a model in new code**: logits against the original's, and the same at positions above 256.
 
 # %% [markdown] name="recap"
 # ## Recap
@@ -716,7 +724,7 @@ quiz("07")
 # - Touvron et al. 2023, *LLaMA*, [arXiv 2302.13971](https://arxiv.org/abs/2302.13971), and Bai et al. 2023, *Qwen*, [arXiv 2309.16609](https://arxiv.org/abs/2309.16609): two
 #   families of models that use it.
 # - Black et al. 2022, *GPT-NeoX-20B*, [arXiv 2204.06745](https://arxiv.org/abs/2204.06745): rotary positions on a quarter of each head, in the layout of this lesson.
-# - Press, Smith, Lewis 2021, [arXiv 2108.12409](https://arxiv.org/abs/2108.12409): *Train Short, Test Long*, the paper of ALiBi; and Kazemnejad et al. 2023,
+# - Press, Smith, Lewis 2022, [arXiv 2108.12409](https://arxiv.org/abs/2108.12409): *Train Short, Test Long*, the paper of ALiBi; and Kazemnejad et al. 2023,
 #   [arXiv 2305.19466](https://arxiv.org/abs/2305.19466), who compare five schemes on length, with results of their own.
 # - Chen et al. 2023, [arXiv 2306.15595](https://arxiv.org/abs/2306.15595): position interpolation, with the training it needs; bloc97 2023, *NTK-Aware Scaled RoPE*, a post on
 #   Reddit's r/LocalLLaMA; Peng et al. 2023, *YaRN*, [arXiv 2309.00071](https://arxiv.org/abs/2309.00071), which tells the history of all three.

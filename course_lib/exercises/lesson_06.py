@@ -83,6 +83,12 @@ def _doubled_column_numbers(positions, d_model):
     return vectors
 
 
+def _sines_and_zeros(positions, d_model):
+    vectors = sinusoidal(positions, d_model)
+    vectors[:, 1::2] = 0
+    return vectors
+
+
 def _no_new_axis(positions, d_model):
     speeds = 10_000 ** (-torch.arange(0, d_model, 2) / d_model)
     return _woven(positions * speeds)
@@ -149,9 +155,10 @@ DISCOUNT = Exercise(
             "2² = 4: the slopes of ALiBi are powers of two, the softmax takes powers of e.",
         ),
         Misconception(
-            "one step too many",
+            "the penalties added",
             math.exp(3),
-            "That would be six steps apart. From one token back to five tokens back there are 5 − 1 = 4.",
+            "e³: you added the two penalties (or counted 1 + 5 steps). A softmax looks at the difference "
+            "of two scores, here 2.",
         ),
         Misconception(
             "one step only",
@@ -160,9 +167,10 @@ DISCOUNT = Exercise(
             "factors multiply.",
         ),
         Misconception(
-            "the penalties added",
-            math.exp(3) ** -1,
-            "You added the two penalties. A softmax looks at the difference of two scores.",
+            "the penalties added, with their minus",
+            math.exp(-3),
+            "e⁻³: you added the two penalties. A softmax looks at the difference of two scores, here 2, "
+            "and near to far is above 1.",
         ),
         Misconception(
             "rounded to a whole number",
@@ -317,6 +325,18 @@ SINUSOIDAL = Exercise(
             "These are the angles, one for each pair. Each gives two columns: its sine and its cosine.",
         ),
         Misconception(
+            "odd columns left at 0",
+            _sines_and_zeros,
+            "Your even columns are right, and the odd ones are still 0. They hold the cosines: "
+            "`vectors[:, 1::2] = angles.cos()`.",
+        ),
+        Misconception(
+            "multiplied by the root of the width",
+            lambda positions, d_model: math.sqrt(d_model) * sinusoidal(positions, d_model),
+            "Your vectors are √d_model times too long. It is the *token's* vector that the model "
+            "multiplies by √d_model; the position's is added as it is.",
+        ),
+        Misconception(
             "no axis for the pairs",
             _no_new_axis,
             "`positions * speeds` wants two vectors of one length. Every position has to meet every speed: "
@@ -354,8 +374,8 @@ SLOPES = Exercise(
             "the formula for any number",
             lambda n_heads: torch.tensor(_sequence(n_heads)),
             "Right for 1, 2, 4, 8 and 16 heads. For other numbers the authors do not use the formula with "
-            "that number: they take the slopes of the power of two below, and fill up with slopes from "
-            "between them.",
+            "that number: they take the slopes of the power of two below, and fill up with slopes of "
+            "twice that power.",
         ),
         Misconception(
             "no slopes between",
@@ -385,7 +405,7 @@ SLOPES = Exercise(
             "sorted",
             lambda n_heads: alibi_slopes(n_heads).sort(descending=True).values,
             "The slopes are right and sorted. In the authors' order those of the power of two come first "
-            "and those between them after. To a new model the order is nothing, but published weights "
+            "and the others after. To a new model the order is nothing, but published weights "
             "belong to their heads.",
         ),
         Misconception(
@@ -446,8 +466,9 @@ SLOPES = Exercise(
         "Those left over take every second slope, `[0::2]`, of the sequence for 2 · power, as many as "
         "are missing: `[: n_heads - power]`.",
     ),
-    why="Between the slopes of 8 heads lie, every second one, those of 16. So 12 heads get the eight, and "
-    "four more from the steep end of the gaps. All heads have different slopes, whatever their number.",
+    why="Every second slope of 16 heads is one of the 8. The others lie above the first of these and in the "
+    "gaps between them, and 12 heads get the four steepest. So all heads have different slopes, whatever "
+    "their number.",
 )
 
 BIAS = Exercise(
@@ -634,10 +655,11 @@ QUIZ = (
                 "Embeddings say which token it is, the same wherever it stands.",
             ),
             Choice(
-                "The causal mask lets each token see only those before it.",
+                "The causal mask lets each token see only itself and those before it.",
                 True,
-                "So token 5 averages over six tokens and token 1 over two: what they gather differs, and the "
-                "next layer can read it. One layer alone sees at each place a *set* of earlier tokens.",
+                "So the fifth token averages over five tokens and the first over one: what they gather "
+                "differs, and the next layer can read it. One layer alone sees at each place a *set* of "
+                "earlier tokens.",
             ),
             Choice(
                 "It does not; it is blind to order like any attention.",
@@ -659,7 +681,7 @@ QUIZ = (
             Choice(
                 "It tells whether the other stands to the left or to the right.",
                 False,
-                "The cosine is the same for a distance of 3 and of −3. To tell sides apart a model has to "
+                "The cosine is the same for three places to the left and three to the right. To tell sides apart a model has to "
                 "turn one of the two first, as our hand-set key matrix did.",
             ),
             Choice(
@@ -676,8 +698,8 @@ QUIZ = (
             Choice(
                 "It works, a little worse than before.",
                 False,
-                "There is no 65th row in its table. The library refuses; a program that did not check would "
-                "read past the end.",
+                "There is no 65th row in its table. The library refuses, and says why; plain PyTorch stops "
+                "with an index error.",
             ),
             Choice(
                 "It cannot: it has no vector for position 64.",

@@ -443,6 +443,18 @@ ROTATE = Exercise(
             "(a, b) → (a cos − b sin, b cos + a sin).",
         ),
         Misconception(
+            "first entry twice",
+            _rotated(lambda a, b, cos, sin: _joined(a * cos - b * sin, a * cos + b * sin)),
+            "Your second half is a cos + b sin. There the two entries change parts: b goes with the "
+            "cosine and a with the sine, b cos + a sin.",
+        ),
+        Misconception(
+            "entries exchanged",
+            _rotated(lambda a, b, cos, sin: _joined(b * cos - a * sin, a * cos + b * sin)),
+            "a and b have changed places. a is the first half, and at position 0, where the cosine is 1 "
+            "and the sine 0, nothing may move: a cos − b sin first, then b cos + a sin.",
+        ),
+        Misconception(
             "both signs plus",
             _rotated(lambda a, b, cos, sin: _joined(a * cos + b * sin, b * cos + a * sin)),
             "Both your sines have a plus. Then a vector changes its length, and it is no "
@@ -570,7 +582,7 @@ def _convert_cases():
     yield _Even([_random(2 * 14, 3, seed=1)]), 2
     yield _Even([_random(5 * 4, seed=2)]), 5  # a bias
     yield _Even([_random(1 * 6, 5, seed=3)]), 1
-    yield _Even([_random(2 * 6, 11, seed=4).double().requires_grad_()]), 2
+    yield _Even([_random(2 * 6, 11, seed=4).double()]), 2  # weights, to be moved as they are
 
 
 def _converted(answer, rows, n_heads):
@@ -834,7 +846,7 @@ QUIZ = (
             Choice(
                 "Less than s, because both stand further back.",
                 False,
-                "Where both stand does not matter, only how far apart they are: 7, as before.",
+                "Where both stand does not matter, only how far the key is behind: 7, as before.",
             ),
             Choice(
                 "It depends on the words in between.",
@@ -865,7 +877,7 @@ QUIZ = (
                 "The loss says so, and nothing else.",
             ),
             Choice(
-                "It runs, but scores no longer depend on the distance alone.",
+                "It runs, but a score no longer depends on the distance m − n alone.",
                 False,
                 "They do: it is still a rotation of pairs. So a test of that law does not find "
                 "the fault.",
@@ -901,7 +913,7 @@ QUIZ = (
         ),
     ),
     Question(
-        "Scores depend on the distance alone. Does a model with RoPE, trained on 64 characters, "
+        "A score depends on where two tokens stand only by their distance m − n. Does a model with RoPE, trained on 64 characters, "
         "therefore read 256 as well as 64?",
         (
             Choice(
@@ -913,8 +925,9 @@ QUIZ = (
             Choice(
                 "No: past 64 most pairs reach angles they never had in training.",
                 True,
-                "The slow pairs had not turned once in 64 positions. What the model does with the "
-                "new angles was never trained.",
+                "The slow pairs had not turned once in 64 positions, and what the model does with the "
+                "new angles was never trained. They are one reason; the model without positions got "
+                "worse too.",
             ),
             Choice(
                 "No: there are no angles for positions past the trained length.",

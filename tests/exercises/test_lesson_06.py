@@ -133,3 +133,36 @@ def test_a_wrong_way_that_was_not_foreseen_is_told_what_differs(exercise, answer
     verdict = examine(find(exercise), answer)
     assert verdict.status == "not yet" and verdict.misconception is None, verdict
     assert words in verdict.message, verdict
+
+
+def only_sines(positions, d_model):
+    vectors = torch.zeros(len(positions), d_model)
+    for i, row in enumerate(by_loops(positions, d_model)):
+        vectors[i, 0::2] = row[0::2]
+    return vectors
+
+
+def scaled_like_a_token(positions, d_model):
+    return by_loops(positions, d_model) * d_model**0.5
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "words"),
+    [
+        ("06.sinusoidal", only_sines, "the odd ones are still 0"),
+        ("06.sinusoidal", scaled_like_a_token, "√d_model times too long"),
+        ("06.discount", 20.1, "added the two penalties (or counted 1 + 5 steps)"),
+        ("06.discount", 0.0498, "near to far is above 1"),
+    ],
+)
+def test_a_wrong_way_that_was_foreseen_is_told_what_it_is(exercise, answer, words):
+    verdict = examine(find(exercise), answer)
+    assert verdict.status == "not yet" and verdict.misconception, verdict
+    assert words in verdict.message, verdict
+
+
+def test_every_second_slope_of_twice_the_heads_is_theirs_and_the_first_lies_above():
+    slopes, twice = alibi_slopes(8), alibi_slopes(16)
+    assert torch.equal(twice[1::2], slopes)
+    assert twice[0] > slopes.max() and (twice[2::2] < slopes.max()).all()
+    assert torch.equal(alibi_slopes(12)[8:], twice[0::2][:4])

@@ -83,6 +83,18 @@ def rows_reshaped(rows, n_heads):
     return pairs.swapaxes(1, 2).reshape(-1, *rest)
 
 
+def rows_written_into_a_copy(rows, n_heads):
+    result = rows.clone()
+    for head in result.chunk(n_heads):
+        head.copy_(torch.cat([head[0::2], head[1::2]]))
+    return result
+
+
+def rows_without_a_gradient(rows, n_heads):
+    with torch.no_grad():
+        return rows_by_slices(rows, n_heads).detach()
+
+
 def base_by_logarithms(base, factor, d_head):
     return math.exp(math.log(base) + math.log(factor) * d_head / (d_head - 2))
 
@@ -106,6 +118,8 @@ def base_solved(base, factor, d_head):
         ("07.convert", rows_by_index),
         ("07.convert", rows_by_slices),
         ("07.convert", rows_reshaped),
+        ("07.convert", rows_written_into_a_copy),
+        ("07.convert", rows_without_a_gradient),
         ("07.ntk", base_by_logarithms),
         ("07.ntk", base_solved),
     ],
@@ -186,7 +200,6 @@ def changed_angles(change):
         ("07.rotate", in_single_precision),
         ("07.rotate", lambda heads, positions: rotate(heads, -positions.flip(0))),
         ("07.convert", lambda rows, n_heads: rows.flip(0)),
-        ("07.convert", lambda rows, n_heads: to_half_split(rows, n_heads).detach()),
         ("07.convert", lambda rows, n_heads: torch.sort(rows, dim=0).values),
         ("07.convert", lambda rows, n_heads: rows[::2]),
         ("07.convert", lambda rows, n_heads: to_half_split(to_half_split(rows, n_heads), n_heads)),
@@ -232,3 +245,28 @@ def test_converted_rows_score_in_half_split_as_they_did_interleaved():
 def test_the_base_is_the_librarys(width):
     speeds = position_angles(torch.tensor([1]), width, ntk_base(10_000.0, 4.0, width))[0]
     torch.testing.assert_close(speeds, rotary_frequencies(width, scaling="ntk", factor=4.0))
+
+
+def first_entry_twice(heads, positions):
+    a, b = heads.chunk(2, dim=-1)
+    angles = position_angles(positions, heads.shape[-1]).to(heads.dtype)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, a * cos + b * sin], dim=-1)
+
+
+def entries_exchanged(heads, positions):
+    b, a = heads.chunk(2, dim=-1)
+    return rotate(torch.cat([a, b], dim=-1), positions)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (first_entry_twice, "Your second half is a cos + b sin"),
+        (entries_exchanged, "a and b have changed places"),
+    ],
+)
+def test_a_wrong_turn_that_was_foreseen_is_told_what_it_is(answer, words):
+    verdict = examine(find("07.rotate"), answer)
+    assert verdict.status == "not yet" and verdict.misconception, verdict
+    assert words in verdict.message, verdict
