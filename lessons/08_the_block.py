@@ -5,8 +5,8 @@
 # next: 09 A GPT from its parts
 
 # %% [markdown] name="goals"
-# **What you will build.** The block that a GPT is a stack of: `LayerNorm`, `FeedForward`, and `Block`, which joins them to the
-# attention of lesson 05.
+# **What you will build.** The block that a GPT is a stack of: `LayerNorm`, `FeedForward`, and `Block`, which joins them to
+# lesson 05's attention.
 #
 # **Afterwards you can**
 #
@@ -34,11 +34,9 @@ begin_lesson("08")
 #
 # In lesson 02 *it* needed two passes of attention to find the animal. Large models make many more: the largest GPT-2 has 48
 # layers (Radford et al. 2019). So let us stack 48. For now a layer is the plainest thing that can learn: two matrices with a
-# bend between them, `max(number, 0)`, working on the numbers of each token. Vectors climb the tower layer by layer; the
-# loss sits on its roof.
-#
-# A layer learns from the gradient that reaches it. So we send a gradient of length 1 in at the top, and measure how long
-# it is when it arrives below each layer.
+# bend between them, `max(number, 0)`, working on the numbers of each token. The loss sits on the roof of this tower, and a
+# layer learns from the gradient that reaches it. So we send one of length 1 in at the top, and measure how long it is below
+# each layer.
 
 # %% name="tower"
 def tower(depth=48, d_model=32, careful=False):
@@ -63,9 +61,9 @@ def climb(layers, x, residual):
     return vectors
 
 # %% [markdown] name="reach-text"
-# We try three towers: one as PyTorch draws it; one whose matrices are drawn with care, so that vectors stay about as long
-# as they were (He et al. 2015); and one with a single change: what a layer computes is **added** to what it was given,
-# `x + layer(x)`. **Look for** the left end of each curve, at the first layer. The scale is logarithmic.
+# We try three towers: as PyTorch draws it; with matrices drawn with care, so that vectors stay about as long as they were (He
+# et al. 2015); and with a single change: what a layer computes is **added** to what it was given, `x + layer(x)`. **Look for**
+# the left end of each curve, at the first layer. The scale is logarithmic.
 
 # %% name="reach"
 def reach(layers, residual):
@@ -94,12 +92,12 @@ plt.show()
 assert [list(line.get_ydata()) for line in ax.lines] == list(reaches.values())
 plain, with_care, added = (lengths[0] for lengths in reaches.values())
 print(f"of a gradient of length 1 arrive: {plain:.0e}, {with_care:.1f} with care, {added:.1f} with sums")
-assert plain < 1e-30 and plain ** (1 / 48) < 1 / 4
+assert plain < 1e-30 and plain ** (1 / 48) < 1 / 4 and 0.1 < with_care < 1 < added
 
 # %% [markdown] name="reach-answer"
-# As PyTorch draws it, each layer takes three quarters of the gradient and more, and less than a part in 10³⁰ arrives. Careful
-# drawing keeps about half (we shall see what that is worth). With the sum the gradient arrives longer than it left, and nobody
-# had to be careful.
+# As PyTorch draws it, each layer takes three quarters of the gradient and more: less than a part in 10³⁰ arrives. Careful
+# drawing keeps a good part (we shall see what that is worth). With the sum it arrives longer than it left, and nobody had to be
+# careful.
 #
 # ## x + f(x)
 #
@@ -108,9 +106,9 @@ assert plain < 1e-30 and plain ** (1 / 48) < 1 / 4
 #
 # $$1.1^3 = 1 + 3 \cdot 0.1 + 3 \cdot 0.01 + 0.001.$$
 #
-# Read the right side as a list of ways down: one that goes round all three layers, three that go through one of them, three through
-# two, one through all (Veit et al. 2016). The way round everything multiplies by nothing, so it is as good at 48 layers as at 3.
-# **Predict**: with 48 layers, which ways carry most: those through none, through a few, or through nearly all?
+# Read the right side as a list of ways down: one that goes round all three layers, three through one of them, three through
+# two, one through all (Veit et al. 2016). The way round everything is multiplied by 1 each time, so it is as good at 48 layers
+# as at 3. **Predict**: with 48 layers, which ways carry most: those through none, through a few, or through nearly all?
 
 # %% name="ways"
 import math
@@ -121,14 +119,14 @@ for through in (0, 2, 4, 6, 10, 20):
     print(f"ways through {through:2} layers carry {ways[through] / sum(ways):6.1%}")
 
 # %% [markdown] name="ways-answer"
-# Ways through about four layers carry most: of a deep tower with sums, the gradient sees mostly shallow ones. The sum `x + f(x)` is
-# called a **residual connection** (He et al. 2015): the layer need only learn what is left to change.
+# With slopes of 0.1, ways through about four layers carry most. Veit et al. find the like in a trained network. The sum
+# `x + f(x)` is called a **residual connection** (He et al. 2015): the layer need only learn what is left to change.
 #
 # ## Break it: take the sums out
 #
-# A gradient of the right length might still say nothing. So we let the three towers learn: an embedding below, a matrix above,
-# and Shakespeare's next character from the one before. 60 steps with Adam (an optimiser; lesson 10 takes it apart), three seeds. The yardstick: who
-# knows how frequent each character is, and nothing else, has a loss of 3.31. **Predict** the tower drawn with care.
+# A gradient of the right length might still say nothing. So we let the three towers learn Shakespeare's next character from the
+# one before: an embedding below, a matrix above, 60 steps with Adam (an optimiser; lesson 10 takes it apart), three seeds. The
+# yardstick: who knows only how frequent each character is has a loss of 3.31. **Predict** the tower drawn with care.
 
 # %% name="break-residual" tags=["nbval-ignore-output"]
 from course_lib.data.batches import random_windows
@@ -136,7 +134,6 @@ from course_lib.data.corpora import load_corpus
 from course_lib.training.trainer import next_token_loss
 
 corpus = load_corpus("shakespeare")
-
 
 def trained(careful, residual, seed):
     """The mean loss of the last 20 of 60 steps."""
@@ -159,38 +156,46 @@ for name, losses in endings.items():
     print(f"{name:26} losses of three seeds:", *(f"{loss:.2f}" for loss in losses))
 
 # %% name="alike"
-def cosine_at_the_top(layers, residual):
-    """The mean cosine between 64 vectors that were drawn at random, after the climb."""
-    x = torch.randn(64, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    top = nn.functional.normalize(climb(layers.double(), x, residual)[-1], dim=-1)
-    return ((top @ top.T).sum() - 64).item() / (64 * 63)
+def cosines_at_the_top(careful, residual):
+    """The mean cosine between 64 random vectors after the climb, and of each with itself as it came in."""
+    torch.manual_seed(0)
+    bottom = torch.randn(64, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    top = nn.functional.normalize(climb(tower(careful=careful).double(), bottom, residual)[-1], dim=-1)
+    others = ((top @ top.T).sum() - 64).item() / (64 * 63)
+    return others, nn.functional.cosine_similarity(top, bottom).mean().item()
 
 
-torch.manual_seed(0)
-cosines = cosine_at_the_top(tower(careful=True), False), cosine_at_the_top(tower(), True)
-print(f"mean cosine at the top, drawn with care: {cosines[0]:.2f}, with sums: {cosines[1]:.1f}")
+kinds = {"drawn with care": (True, False), "with sums": (False, True), "both": (True, True)}
+cosines = {name: cosines_at_the_top(*kind) for name, kind in kinds.items()}
+for name, (others, itself) in cosines.items():
+    print(f"cosine at the top, {name:15}: with the others {others:.2f}, with what came in {abs(itself):.1f}")
+assert cosines["drawn with care"][0] > 0.98 and cosines["both"][0] > 0.85 and abs(cosines["both"][1]) < 0.05
+assert 0.4 < cosines["with sums"][0] < 0.55 and cosines["with sums"][1] > 0.25
 plain, with_care, added = endings.values()
 assert min(plain) > 4 and min(with_care) > 3.1 and max(with_care) < 3.31 and max(added) < 3.05
 share = torch.bincount(corpus.train) / len(corpus.train)
 assert abs(-(share * share.log()).sum().item() - 3.31) < 0.01
 
 # %% [markdown] name="break-residual-answer"
-# In so few steps only the tower with sums learns much, in every seed. The first one hardly leaves an even guess, ln 63 = 4.14. The careful
-# one has gradients of a good length, and gets just below the frequencies: with each bend the vectors turn towards one another, and at its
-# top vectors that began in random directions all point nearly the same way (a **cosine** of 1 means: the same direction; 0: at right
-# angles). Which character it was can hardly be seen from there. With sums the cosine comes to a half, and every layer still has before it what
-# came in at the bottom.
+# In so few steps only the tower with sums learns much, in every seed. The first hardly leaves an even guess, ln 63 = 4.14. The
+# careful one has gradients of a good length, and gets just below the frequencies: with each bend the vectors turn towards one
+# another, until those that began in random directions all point nearly the same way (a **cosine** of 1: the same direction; 0:
+# at right angles). Which character it was can hardly be seen any more. With sums the cosine comes to a half.
+#
+# The plus sign does not do that alone. With both, sums and careful matrices, it is 0.9 again: each layer writes as much as it
+# reads, and of what came in nothing is left to be seen. PyTorch draws smaller numbers, which write little, and the top still
+# resembles what came in. A sum keeps that as long as the writes stay small beside it; we come back to this.
 #
 # ## The stream
 #
-# Look at the sum from the other side. What arrives at the top is what came in, plus everything that was ever written:
+# What arrives at the top is what came in, plus everything that was ever written:
 #
 # $$x_{48} = x_0 + f_1(x_0) + f_2(x_1) + \dots + f_{48}(x_{47})$$
 #
-# Each token has one vector that runs from bottom to top, the **residual stream**. A layer reads all of it, and writes by adding. It
-# is a channel that all layers share: what an early one wrote, any later one can read, and a write in columns that nobody else uses
-# leaves the rest untouched (Elhage et al. 2021). Lesson 02 did so already: *it* kept what it was and added what it had received.
-# Here it is again as a ledger, numbers set by hand, with a fifth column that nobody has written to yet.
+# Each token has one vector that runs from bottom to top, the **residual stream**. A layer reads all of it, and writes by
+# adding. What an early one wrote, any later one can read, and a write in columns that nobody else uses leaves the rest
+# untouched (Elhage et al. 2021). Lesson 02 did so already: *it* kept what it was and added what it had received. Here that is a
+# ledger, set by hand, with a fifth column that nobody has written to yet.
 
 # %% name="ledger"
 columns = ["living", "place", "noun", "pronoun", "creature"]
@@ -205,14 +210,15 @@ for writer, change in writes.items():
     print(f"{'+ ' + writer:30}", stream.tolist())
 
 # %% [markdown] name="ledger-answer"
-# *It* has gathered that something living is meant, and a noun. A creature, then. But *living* **and** *noun* is a conclusion, and
-# nothing in the ledger draws it: attention gathers. Who writes the fifth column? We come to that. First, a trouble with sums.
+# *It* has gathered that something living is meant, and a noun: a creature, then. But *living* **and** *noun* is a conclusion,
+# and attention gathers. Who writes the fifth column? First, a trouble with sums.
 #
 # ## Sums grow
 #
-# A stream that is only added to gets longer. We build the tower with sums from the careful matrices, whose results are about as
-# long as their inputs, and measure the **size** of the vectors: the root of the mean of their squared numbers. Once each layer reads the
-# stream as it is; once it reads a copy brought to size 1, by `nn.LayerNorm`. **Predict** the size after 48 layers, both times.
+# A stream that is only added to gets longer. We take the tower with both, sums and careful matrices, whose results are about as
+# long as what they read, and measure the **size** of the vectors: the root of the mean of their squared numbers. Once each
+# layer reads the stream as it is; once a copy brought to size 1, by `nn.LayerNorm`. **Predict** the size after 48 layers, both
+# times.
 
 # %% name="growth"
 def sizes(norm):
@@ -232,15 +238,15 @@ for depth in (0, 12, 24, 48):
     print(f"with norm, after {depth:2} layers: {normed[depth]:.1f}   √(1 + layers) = {math.sqrt(1 + depth):.1f}")
 
 # %% [markdown] name="growth-answer"
-# If a layer adds something about as long as its input, each one doubles the square, and 48 doublings make hundreds of
-# trillions, whose root is in the millions. If it reads a copy of size 1, it adds about 1 to the square, every time: √49 = 7. That is
-# why a norm stands before each layer. (Where else it could stand is a story for later.)
+# If a layer adds something as long as its input, and on average at right angles to it, the square doubles each time: 48
+# doublings make hundreds of trillions, whose root is in the millions. If it reads a copy of size 1, it adds about 1 to the
+# square: √49 = 7. That is why a norm stands before each layer. (Where else it could stand comes later.)
 #
 # ## LayerNorm by hand
 #
 # **LayerNorm** (Ba et al. 2016) takes the numbers of *one token's* vector: subtract their mean, then divide by their standard
-# deviation, the root of the mean squared deviation. On paper, for (1, 3, 5, 7): the mean is 4; the deviations −3, −1, 1, 3; their
-# squares 9, 1, 1, 9 have the mean 5. So the result is (−3, −1, 1, 3)/√5. **Predict** the second token's.
+# deviation, the root of the mean squared deviation. On paper, for (1, 3, 5, 7): the mean is 4; the deviations −3, −1, 1, 3;
+# their squares 9, 1, 1, 9 have the mean 5. The result is (−3, −1, 1, 3)/√5. **Predict** the second token's.
 
 # %% name="norm-loops"
 def norm_by_loops(x, epsilon=1e-5):
@@ -301,10 +307,10 @@ for name, changed in {"x · 10": 10 * x, "x + 100": x + 100, "−x": -x}.items()
     print(f"{name:8} normalised as x is? LayerNorm {same[0]!s:6} RMSNorm {same[1]}")
 
 # %% [markdown] name="rms-answer"
-# Neither sees a positive factor (ε apart); only LayerNorm is blind to a shift. RMSNorm saves a subtraction, a mean and half of the parameters, and
-# trains about as well: a table below says how well here. Both work inside one token, so they need no other token and no other text
-# of the batch. (Batch normalisation, common for images, averages over the batch. For a text being written that would be trouble: at the end
-# there is one, of changing length.)
+# Neither sees a positive factor (ε apart); only LayerNorm is blind to a shift. RMSNorm saves a subtraction, a mean and half of
+# the parameters, and trains about as well: a table below says how well here. Both work inside one token. (Batch normalisation,
+# common for images, averages over the batch, so in training a token's result would depend on other texts and on tokens after
+# it; afterwards it uses stored averages, which for texts of changing length fit less well.)
 #
 # ## The layer that works alone
 #
@@ -326,10 +332,10 @@ stream = stream + (stream @ looks_for - 1).relu() * writes_to
 print("it:", dict(zip(columns, stream.tolist(), strict=True)))
 
 # %% [markdown] name="and-answer"
-# The best matrix gives 0.75 where it should be 1, and −0.25 where it should be 0. One hidden unit does it exactly: it **looks for** a
-# combination, and when it finds it, writes a feature into the stream. That is a **feed-forward layer** (FFN): many such units, by
-# custom d_ff = 4 · d_model of them. A first matrix with thresholds, a bend, a second matrix; for **each token alone**, with the same
-# matrices. What trained units look for can be read off in part: shallow patterns below, meanings above (Geva et al. 2021).
+# The best matrix gives 0.75 where it should be 1, and −0.25 where it should be 0. One hidden unit does it exactly: it **looks
+# for** a combination, and when it finds it, writes a feature into the stream. A **feed-forward layer** (FFN) is many such
+# units, by custom d_ff = 4 · d_model: a first matrix with thresholds, a bend, a second matrix, for **each token alone**. What
+# trained units look for can be read off in part: shallow patterns below, meanings above (Geva et al. 2021).
 #
 # Which bend? ReLU is the plainest. GPT-2 takes **GELU**, x · Φ(x) (Hendrycks & Gimpel 2016), where Φ(x) is the share of a normal
 # distribution that lies below x. **SiLU** is x · sigmoid(x). **Look for** what each does to −1.
@@ -360,8 +366,8 @@ phi = torch.distributions.Normal(0.0, 1.0).cdf(torch.linspace(-4, 4, 161))
 assert torch.allclose(gelu, torch.linspace(-4, 4, 161) * phi, atol=1e-5)
 
 # %% [markdown] name="bends-answer"
-# ReLU passes nothing on, and its slope there is 0, so a unit that is below its threshold for every token learns nothing more. The
-# other two pass on a little (−0.16 and −0.27) and are smooth, with a slope on both sides. With no bend at all, the two
+# ReLU passes nothing on, and its slope there is 0, so a unit learns nothing while it is below its threshold for every token.
+# The other two pass on a little (−0.16 and −0.27) and are smooth, with a slope on both sides. With no bend at all, the two
 # matrices multiply into one: the width of 4 · d_model would be for nothing.
 
 # %% [markdown] name="ex-feed-forward-text"
@@ -416,9 +422,9 @@ answer = None
 swiglu_width = check("08.width", answer)
 
 # %% [markdown] name="kinds-text"
-# Which kind learns best? We gave the library's GPT (lesson 09 builds it), two blocks of it, each kind in turn, with five seeds, and
-# drew its matrices in two ways: small (spread 0.02, as GPT-2), and **Xavier**, of a spread that fits their width (Glorot & Bengio 2010). That
-# takes minutes, so `python -m benchmarks.lesson_tables.feed_forward_kinds` did it beforehand, and wrote a file, settings included.
+# Which kind learns best? We gave the library's GPT (lesson 09 builds it), two blocks of it, each kind in turn, with five seeds,
+# and drew its matrices in two ways: small (spread 0.02, as GPT-2), and **Xavier**, of a spread that fits their width (Glorot &
+# Bengio 2010). `python -m benchmarks.lesson_tables.feed_forward_kinds` did it beforehand, and wrote a file, settings included.
 # **Predict** the order of ReLU, GELU and SwiGLU.
 
 # %% name="kinds"
@@ -445,24 +451,25 @@ for name, layer in {"GELU": library.FeedForward(64, 256, bias=False), "SwiGLU": 
     print(f"drawn small, {name:6} writes numbers of size {layer(x).square().mean().sqrt():.3f}")
 
 gelu, swiglu = "GELU, width 256", "SwiGLU, width 171"
-assert max(small[gelu]) + 0.1 < min(small[swiglu]) < max(small["none"]), "far ahead; hardly better than none"
+no_layer, with_gelu, with_swiglu = (sum(small[kind]) for kind in ("none", gelu, swiglu))
+assert max(small[gelu]) + 0.1 < min(small[swiglu]) and 4.5 > (no_layer - with_gelu) / (no_layer - with_swiglu) > 3.5
 assert sum(fitted[swiglu]) / 5 + 0.02 < sum(fitted[gelu]) / 5 < max(fitted["ReLU, width 256"])
-assert max(small[gelu]) < min(small["no activation"]) and max(fitted[gelu]) < min(fitted["no activation"])
-assert abs(sum(fitted[gelu]) - sum(fitted["GELU, width 64"])) / 5 < 0.01
+for losses in (small, fitted):
+    bent = losses["ReLU, width 256"], losses[gelu]
+    assert all(sum(five) / 5 + 0.06 < sum(losses["no activation"]) / 5 and max(five) < min(losses["no activation"]) for five in bent)
 assert sum(fitted["none"]) < sum(fitted["no activation"])
 for losses in (small, fitted):
     assert abs(sum(losses[gelu]) - sum(losses[gelu + ", RMSNorm"])) / 5 < 0.01
 
 # %% [markdown] name="kinds-answer"
-# Two starts, two winners. Drawn small, ReLU and GELU are far ahead, and SwiGLU hardly beats having no layer at all. It *multiplies* two
-# hidden numbers: where both start small, what it writes starts many times smaller still, and 500 steps are a short time to grow. Drawn as
-# Xavier says, it is ahead of GELU by 0.03, and ReLU against GELU lies inside the spread of the seeds. So "which kind is best?" has no
-# answer without "from which start, for how long?". Shazeer's table, from much longer training, has SwiGLU a little ahead; its author offers
-# no reason.
+# Two starts, two winners. Drawn small, ReLU and GELU are far ahead, and SwiGLU gains on no layer at all only a quarter of what
+# GELU does. Presumably because it *multiplies* two hidden numbers: where both start small, what it writes starts many times
+# smaller still. Drawn as Xavier says, it is ahead of GELU by 0.03, and ReLU against GELU lies inside the spread of the seeds.
+# So "which kind is best?" has no answer without "from which start, for how long?". (In Shazeer's much longer training SwiGLU is
+# a little ahead of both.)
 #
-# Two results are the same from both starts. Without a bend the wide layer is far behind, once even behind none. And RMSNorm in place of
-# LayerNorm changes the mean by less than 0.01. (Width hardly matters in so small a model, if it starts well: from Xavier a quarter of it does as
-# well.)
+# Two results are the same from both starts. Without a bend the wide layer is far behind ReLU and GELU of the same width, from
+# Xavier even behind none. And RMSNorm in place of LayerNorm changes the mean by less than 0.01.
 
 # %% [markdown] name="formula"
 # ## The block
@@ -518,7 +525,6 @@ from course_lib.plots import heatmap, shown
 
 words, may_attend = ["The", "animal", "did", "not", "cross"], torch.ones(5, 5).tril().bool()
 block, x = Block(8, 2), torch.randn(1, 5, 8)
-
 
 def reached(part):
     """(token that moved, token that was changed): 1 where the one depends on the other."""
@@ -589,9 +595,10 @@ for ax, count in zip(axes, (2, 4), strict=True):
     assert on_stream.count("+") == 2 and len(on_stream) == count
 
 # %% [markdown] name="drawing-answer"
-# In Pre-LN only sums stand on the line: the way round everything, on which nothing multiplies. In Post-LN every second thing on it is a norm, so
-# there is no such way, and each norm rescales the gradient that passes. Xiong et al. (2020) followed that up, and found for Post-LN large gradients near the
-# output at the start. Is that so here? Models of 12 blocks, newborn, five seeds. **Look for** the first and the last layer.
+# In Pre-LN only sums stand on the line, so on the way round everything each slope is 1. In Post-LN every second thing on it is
+# a norm: there is no such way, and each norm rescales the gradient that passes. Xiong et al. (2020) found for Post-LN large
+# gradients near the output at the start. Is that so here? Models of 12 blocks, newborn, five seeds. **Look for** the first and
+# the last block.
 
 # %% name="at-birth"
 from course_lib.model.config import GPTConfig
@@ -633,18 +640,21 @@ assert torch.allclose(torch.tensor(ax.lines[5].get_ydata()), post.mean(dim=0))
 for name, at in {"first": 0, "last": -1}.items():
     ratio = post[:, at].mean() / pre[:, at].mean()
     print(f"{name} block: Post-LN's gradient is about {ratio:.0f} times Pre-LN's")
-assert (post[:, -1] > 2 * pre[:, -1]).all() and (post[:, -1] > post[:, 0] / 2).all(), "in every seed"
+assert (pre[:, 0] > 1.5 * pre[:, -1]).all() and (post[:, 0] < 1.3 * pre[:, 0]).all() and (post[:, 0] > 0.7 * pre[:, 0]).all()
+assert (post[:, -1] > 2 * pre[:, -1]).all() and (post[:, 0] > post[:, -1] / 2).all(), "in every seed"
 
 # %% [markdown] name="at-birth-answer"
-# Near the input the two are alike. From there Pre-LN's gradient becomes shorter, block by block: the stream grows, the norm divides by its
-# size, and each later write counts for less. Post-LN's stays, and at the last block it is three times as long as Pre-LN's. (It does
-# *not* vanish on its way down, as is often told; at 12 blocks drawn this way it does not even shrink much.)
+# At the first block the two are about alike. Towards the top Pre-LN's becomes shorter: an early write is also read by all
+# blocks above it, while the stream is still short; a late one only adds to a long stream, which the last norm divides by its
+# size. Post-LN's is three times as long as Pre-LN's at the last block, and loses at most half of that on its way down. (That it
+# *vanishes*, as is often told, is not so at 12 blocks drawn this way.)
 #
-# Xiong et al. saw in this the reason why Post-LN asks for a **warm-up**: the learning rate rises to its full value over the first steps
-# (4,000 of them in 2017). It can hardly be the whole reason, since Adam evens out the size of gradients; Liu et al. (2020) find that
-# Post-LN's output reacts more strongly to each small change of its weights. Whatever the reason, is it so? We train models of six blocks:
-# Post-LN without warm-up and with 100 steps of it, and Pre-LN without. **Look for** the curve that stays at the dotted line, the loss of
-# who knows the frequencies only.
+# Xiong et al. saw in this the reason why Post-LN asks for a **warm-up**: the learning rate (`lr` in the loops so far), which
+# scales every step, rises to its full value over the first steps (4,000 of them in 2017). It can hardly be the whole reason,
+# since Adam evens out the size of gradients; Liu et al. (2020) find that Post-LN's output reacts more strongly to each small
+# change of its weights. Does it ask for one here? We train models of six blocks: Post-LN without
+# warm-up and with 100 steps of it, and Pre-LN without. **Look for** the curve that stays at the dotted line, the loss of who
+# knows the frequencies only.
 
 # %% name="warm-up" tags=["nbval-ignore-output"]
 from course_lib.plots.curves import trailing_mean
@@ -695,12 +705,13 @@ assert max(best) + 0.1 < min(rescued) < max(rescued) + 0.5 < min(stuck) and max(
 assert all(slow > quick for slow, quick in zip(found[6, 0.002, "pre", 100], best, strict=True))
 
 # %% [markdown] name="placement-answer"
-# With six blocks and the rate 0.002 all seeds tell the same. Post-LN without warm-up stays at the frequencies; 100 steps of warm-up
-# rescue it. Pre-LN is better than both and needs none: each seed even ends a little higher with one, since those steps are slower.
+# With six blocks and the rate 0.002 all seeds tell the same. Post-LN without warm-up stays at the frequencies; 100 steps of
+# warm-up rescue it. Pre-LN is better than both, and each seed ends a little higher with a warm-up than without.
 #
-# How far does that reach? At half the rate four of five Post-LN models learn without warm-up, and one needs it: a single run could have told
-# either story. At twelve blocks the same warm-up rescues none of the five. Pre-LN learns in all three settings, and asks for nothing. That
-# makes it the more forgiving of the two. That it is the better model at every size is not shown by small models and short runs.
+# How far does that reach? At half the rate four of five Post-LN models learn without warm-up, and one needs it: a single run
+# could have told either story. At twelve blocks the same warm-up rescues none of the five. Pre-LN learns in all three settings,
+# which makes it the more forgiving of the two. That it is the better model at every size is not shown by small models and short
+# runs.
 
 # %% [markdown] name="count-text"
 # ## Two thirds of what?
@@ -719,29 +730,28 @@ print(f"12 feed-forward layers: {12 * parts['feed_forward'] / gpt2:.1%} of GPT-2
 assert sum(parts.values()) == 7_087_872 and 12 * parts["feed_forward"] < gpt2 / 2
 
 # %% [markdown] name="count-answer"
-# 8d² of 12d²: two thirds **of a block**, with d_ff = 4 · d_model and as many key and value heads as query heads. Of the whole
-# of GPT-2 it is less than half, because its embeddings count too. In a model that is deep and wide they hardly do, and the two thirds come back. It is a share of
-# parameters, not of time: attention's scores have no parameters, and grow with the square of the text (lesson 14).
+# 8d² of 12d²: two thirds **of a block**, with d_ff = 4 · d_model and as many key and value heads as query heads. Of all of
+# GPT-2 it is less than half, because its embeddings count too; in a model that is deep and wide they hardly do. It is a share
+# of parameters, not of time: attention's scores have no parameters, and grow with the square of the text (lesson 14).
 
 # %% [markdown] name="practice"
 # ## In practice
 #
 # **A last norm.** Pre-LN leaves the stream as long as it has become, so after the last block comes one more norm (lesson 09).
 #
-# **Smaller at the start.** GPT-2 divides the matrices that write into the stream by √(2 · layers) at the start, so that the sum of all
-# writes is about as large as one.
+# **Smaller at the start.** GPT-2 divides the matrices that write into the stream by √(2 · layers), so that the sum of all
+# writes starts about as large as one.
 #
-# **Elsewhere.** Some models let attention and feed-forward read the same x and add both (GPT-J); some put the norm behind the part, still in
-# the branch, x + norm(f(x)) (OLMo 2, arXiv 2501.00656).
+# **Elsewhere.** Some models let attention and feed-forward read the same x and add both (GPT-J); some put the norm behind the
+# part, still in the branch, x + norm(f(x)) (OLMo 2, arXiv 2501.00656).
 #
-# **Many.** Lesson 16 puts many feed-forward layers side by side and lets each token use a few.
-#
-# **Names.** A paper that says "layer" may mean a block, or one of its two parts.
+# **Names.** "Layer" may mean a block, or one of its two parts.
 
 # %% [markdown] name="recap"
 # ## Recap
 #
-# 1. With **x + f(x)** one way down goes round all layers, so the gradient arrives; and every layer can still read what came in at the bottom.
+# 1. With **x + f(x)** one way down goes round all layers, so the gradient arrives; what came in can be read above, if the
+# writes stay small.
 # 2. **LayerNorm**: per token, minus the mean, divided by the standard deviation, times weight, plus bias. **RMSNorm** leaves out mean and bias.
 # 3. **Attention** moves information between tokens; the **feed-forward layer** draws conclusions in each token alone.
 # 4. **Pre-LN** keeps the stream free; **Post-LN** puts a norm on it after each sum, and depends more on warm-up, rate and depth.
@@ -758,21 +768,21 @@ quiz("08")
 # %% [markdown] name="sources"
 # ## Sources
 #
-# - He et al. 2015, *Deep Residual Learning*, [arXiv 1512.03385](https://arxiv.org/abs/1512.03385): the sum, and networks of 152 layers; their
-#   careful drawing of matrices is [arXiv 1502.01852](https://arxiv.org/abs/1502.01852). An older one: Glorot, Bengio 2010, *Understanding the
-#   Difficulty of Training Deep Feedforward Neural Networks*.
-# - Veit, Wilber, Belongie 2016, [arXiv 1605.06431](https://arxiv.org/abs/1605.06431): a residual network read as a sum of many short ways.
+# - He et al. 2015, *Deep Residual Learning*, [arXiv 1512.03385](https://arxiv.org/abs/1512.03385): the sum. Careful drawing:
+#   [arXiv 1502.01852](https://arxiv.org/abs/1502.01852); before it, Glorot, Bengio 2010, *Understanding the Difficulty of Training Deep
+#   Feedforward Neural Networks*.
+# - Veit, Wilber, Belongie 2016, [arXiv 1605.06431](https://arxiv.org/abs/1605.06431): a sum of many short ways.
 # - Elhage et al. 2021, [*A Mathematical Framework for Transformer Circuits*](https://transformer-circuits.pub/2021/framework/index.html):
-#   the residual stream as a channel that layers read and write.
+#   the residual stream.
 # - Ba, Kiros, Hinton 2016, *Layer Normalization*, [arXiv 1607.06450](https://arxiv.org/abs/1607.06450); Zhang, Sennrich 2019, *RMSNorm*,
-#   [arXiv 1910.07467](https://arxiv.org/abs/1910.07467): how little is missed without the mean.
-# - Xiong et al. 2020, [arXiv 2002.04745](https://arxiv.org/abs/2002.04745): Pre-LN and Post-LN at the start of training, and why the
-#   latter asks for a warm-up; Liu et al. 2020, [arXiv 2004.08249](https://arxiv.org/abs/2004.08249), on another reason.
+#   [arXiv 1910.07467](https://arxiv.org/abs/1910.07467).
+# - Xiong et al. 2020, [arXiv 2002.04745](https://arxiv.org/abs/2002.04745): Pre-LN and Post-LN at the start of training; Liu et al. 2020,
+#   [arXiv 2004.08249](https://arxiv.org/abs/2004.08249): another reason for the warm-up.
 # - Hendrycks, Gimpel 2016, *GELU*, [arXiv 1606.08415](https://arxiv.org/abs/1606.08415); Shazeer 2020, *GLU Variants*,
-#   [arXiv 2002.05202](https://arxiv.org/abs/2002.05202): two pages, many kinds, and a last sentence worth the reading.
+#   [arXiv 2002.05202](https://arxiv.org/abs/2002.05202): a few pages, many kinds, and a last sentence worth the reading.
 # - Geva et al. 2021, [arXiv 2012.14913](https://arxiv.org/abs/2012.14913): what hidden units of a trained model look for and write.
-# - Vaswani et al. 2017, [arXiv 1706.03762](https://arxiv.org/abs/1706.03762): sections 3.1 and 3.3, the block with Post-LN and ReLU, and the warm-up in
-#   5.3. Radford et al. 2019, *Language Models are Unsupervised Multitask Learners*, section 2.3: GPT-2 moves the norm.
+# - Vaswani et al. 2017, [arXiv 1706.03762](https://arxiv.org/abs/1706.03762): sections 3.1 and 3.3, the block with Post-LN and ReLU;
+#   5.3, the warm-up. Radford et al. 2019, *Language Models are Unsupervised Multitask Learners*, section 2.3: GPT-2 moves the norm.
 
 # %% [markdown] name="next"
 # ## Next

@@ -13,8 +13,8 @@ from course_lib.exercises.trial import WrongParts
 class LayerNorm(nn.Module):
     """Normalise each token's vector for itself: (..., d_model) → (..., d_model).
 
-    Mean 0 and variance 1 over d_model, then times `weight` plus `bias`: parameters (d_model,) that
-    start as ones and as zeros.
+    Mean 0 and variance 1 over d_model (ε = 1e-5 is added to the variance), then times `weight` plus
+    `bias`: parameters (d_model,) that start as ones and as zeros.
     """
 
     def __init__(self, d_model):
@@ -70,24 +70,66 @@ def _random(*shape, seed=0, scale=1.0, mean=0.0):
     return (mean + scale * numbers).requires_grad_()
 
 
+class _Drawn:
+    """Mixed into a module: the numbers that every answer is given, named as the task names them."""
+
+    def __repr__(self):
+        return "random numbers"
+
+
+def _drawn(kind, *sizes):
+    """A module whose parameters are random, norms included: at the start two norms are alike."""
+    with torch.random.fork_rng(devices=[]):  # the notebook's random numbers are none of ours
+        torch.manual_seed(sizes[0])
+        module = kind(*sizes)
+        for part in module.parameters():
+            nn.init.normal_(part, std=part.shape[-1] ** -0.5 if part.dim() > 1 else 1.0)
+    return module
+
+
+def _filled(answer, sizes, inputs, parameters):
+    """What an answer's module makes of its inputs, with these numbers as its parameters."""
+    module, numbers = answer(*sizes), dict(parameters.named_parameters())
+    wanted = {part: tuple(tensor.shape) for part, tensor in numbers.items()}
+    _require_parts(module, type(module).__name__, wanted)
+    return functional_call(module, numbers, inputs)
+
+
 def _require_parts(module, name, wanted):
-    """Refuse what is no module, or has other parameters than {name: shape}."""
+    """Refuse what is no module, or whose parameters that learn are others than {name: shape}."""
     if not isinstance(module, nn.Module):
         raise WrongParts(f"`{name}` is not a module yet: write `class {name}(nn.Module)`.")
     found = {part: tuple(tensor.shape) for part, tensor in module.state_dict().items()}
     lacking = [f"`{part} {shape}`" for part, shape in wanted.items() if found.get(part) != shape]
     strange = [f"`{part} {shape}`" for part, shape in found.items() if wanted.get(part) != shape]
     if lacking or strange:
+        verbs = {"misses": lacking, "does not know": strange}
+        said = ", and ".join(f"{verb} {_some(parts)}" for verb, parts in verbs.items() if parts)
         raise WrongParts(
-            f"Among the parameters of your module the check misses {_some(lacking)}, and does not "
-            f"know {_some(strange)}. Use the names and shapes of the task."
+            f"Among the parameters of your module the check {said}. Use the names and shapes of the "
+            "task."
         )
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    learning = {part for part, tensor in parameters.items() if tensor.requires_grad}
+    fixed = [f"`{part}`" for part in wanted if part not in learning]
+    if fixed:
+        raise WrongParts(
+            f"There, but no parameter that learns: {_some(fixed)}. An optimiser is given what "
+            "`parameters()` finds, and changes what asks for a gradient. Wrap it in `nn.Parameter(…)`, "
+            "in place of a buffer, and leave `requires_grad` on."
+        )
+    first: dict[int, str] = {}  # by the tensor's identity
+    for part in wanted:
+        other = first.setdefault(id(parameters[part]), part)
+        if other != part:
+            raise WrongParts(
+                f"`{other}` and `{part}` are one parameter under two names: what the one learns, the "
+                "other has to follow. Make two parts."
+            )
 
 
 def _some(parts):
-    return (
-        ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "") or "none"
-    )
+    return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")
 
 
 # LayerNorm
@@ -98,6 +140,11 @@ def _normalise(answer, x, weight, bias):
     d_model = len(weight)
     module = answer(d_model)
     _require_parts(module, "LayerNorm", {"weight": (d_model,), "bias": (d_model,)})
+    if isinstance(module, nn.LayerNorm):
+        raise WrongParts(
+            "PyTorch's own nn.LayerNorm under another name: right, and nothing learned. Derive from "
+            "`nn.Module`, and write the three lines."
+        )
     start = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     result = functional_call(module, {"weight": weight, "bias": bias}, (x,))
     return {
@@ -136,6 +183,31 @@ def _standard(x, dim=-1, correction=0):
 
 def _right_norm(x, weight, bias):
     return _standard(x) * weight + bias
+
+
+def _with_another_epsilon(epsilon):
+    def forward(x, weight, bias):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / ((centred**2).mean(-1, keepdim=True) + epsilon).sqrt() * weight + bias
+
+    return forward
+
+
+def _over_the_length(epsilon):
+    def forward(x, weight, bias):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.norm(dim=-1, keepdim=True) + epsilon) * weight + bias
+
+    return forward
+
+
+def _root_of_the_deviation(correction):
+    def forward(x, weight, bias):
+        centred = x - x.mean(-1, keepdim=True)
+        deviation = x.std(-1, keepdim=True, correction=correction)
+        return centred / (deviation + 1e-5).sqrt() * weight + bias
+
+    return forward
 
 
 class _PlainTensors(nn.Module):
@@ -205,6 +277,13 @@ NORM = Exercise(
             "the variance, under the root.",
         ),
         Misconception(
+            "sample deviation, no ε",
+            _norm(lambda x, w, b: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * w + b),
+            "Two small things: `x.std` divides by d_model − 1, for a sample; these d_model numbers are "
+            "all there are, so say `correction=0`. And ε = 1e-5 is missing, under the root: a vector "
+            "whose numbers are all equal would give 0/0.",
+        ),
+        Misconception(
             "no ε",
             _norm(
                 lambda x, w, b: (
@@ -214,18 +293,34 @@ NORM = Exercise(
             "Right but for ε = 1e-5 under the root. A vector whose numbers are all equal has variance "
             "0, and without ε the result would be 0/0.",
         ),
-        Misconception(
-            "another ε",
-            _norm(
-                lambda x, w, b: (
-                    (x - x.mean(-1, keepdim=True))
-                    / (x.var(-1, keepdim=True, correction=0) + 1e-6).sqrt()
-                    * w
-                    + b
-                )
-            ),
-            "Your ε is 1e-6, as in some models. Here it is 1e-5, PyTorch's default; for small numbers "
-            "the two differ, and whoever loads a model needs its own.",
+        *(
+            Misconception(
+                f"ε = {epsilon:g}",
+                _norm(_with_another_epsilon(epsilon)),
+                f"Your ε is {epsilon:g}, as in some models. Here it is 1e-5, PyTorch's default; for small "
+                "numbers the two differ, and whoever loads a model needs its own.",
+            )
+            for epsilon in (1e-6, 1e-8)
+        ),
+        *(
+            Misconception(
+                name,
+                _norm(_over_the_length(epsilon)),
+                "You divide by the length of the deviations, the root of the *sum* of their squares. The "
+                "standard deviation is the root of their *mean*, so your numbers are too small by "
+                "√d_model: `.mean(dim=-1, keepdim=True)` of the squares, plus ε, then the root.",
+            )
+            for name, epsilon in {"length": 0.0, "length, ε outside the root": 1e-5}.items()
+        ),
+        *(
+            Misconception(
+                name,
+                _norm(_root_of_the_deviation(correction)),
+                "`x.std` is a root already, that of the variance, and you take the root of it once more. "
+                "Root of (variance + ε), once: `x.var(…, correction=0)`, or the mean of the squared "
+                "deviations.",
+            )
+            for name, correction in {"root of std": 0, "root of sample std": 1}.items()
         ),
         Misconception(
             "brackets forgotten",
@@ -413,10 +508,18 @@ NORM = Exercise(
 # the feed-forward layer
 
 
+class _DrawnFeedForward(_Drawn, FeedForward):
+    pass
+
+
+def _widen(answer, d_model, d_ff, x, parameters):
+    return _filled(answer, (d_model, d_ff), (x,), parameters)
+
+
 def _feed_forward_cases():
-    yield (3, 11), (_random(5, 3),)
-    yield (7, 5), (_random(2, 3, 7, seed=1),)
-    yield (5, 13), (_random(2, 3, 7, 5, seed=2),)
+    yield 3, 11, _random(5, 3), _drawn(_DrawnFeedForward, 3, 11)
+    yield 7, 5, _random(2, 3, 7, seed=1), _drawn(_DrawnFeedForward, 7, 5)
+    yield 5, 13, _random(2, 3, 7, 5, seed=2), _drawn(_DrawnFeedForward, 5, 13)
 
 
 def _feed_forward(forward):
@@ -482,6 +585,7 @@ FEED_FORWARD = Exercise(
     minutes=5,
     solution=FeedForward,
     cases=_feed_forward_cases,
+    call=_widen,
     misconceptions=(
         Misconception(
             "no activation",
@@ -692,22 +796,20 @@ WIDTH = Exercise(
 # the block
 
 
-def _through(answer, n_heads, x, may_attend):
-    """One block, with the same random numbers in every answer's parameters, norms included."""
-    d_model = x.shape[-1]
-    module = answer(d_model, n_heads)
-    wanted = {name: tuple(p.shape) for name, p in Block(d_model, n_heads).state_dict().items()}
-    _require_parts(module, "Block", wanted)
-    generator = torch.Generator().manual_seed(d_model)
-    numbers = {name: torch.randn(shape, generator=generator) for name, shape in wanted.items()}
-    return functional_call(module, numbers, (x, may_attend))
+class _DrawnBlock(_Drawn, Block):
+    pass
+
+
+def _through(answer, n_heads, x, may_attend, parameters):
+    return _filled(answer, (x.shape[-1], n_heads), (x, may_attend), parameters)
 
 
 def _block_cases():
-    yield 5, _random(2, 3, 5), torch.ones(3, 3).tril().bool()
-    yield 1, _random(3, 2, 7, seed=1), torch.ones(2, 2).tril().bool()
-    yield 11, _random(2, 5, 11, seed=2), torch.ones(5, 5).bool()
-    yield 1, _random(5, 1, 3, seed=3), torch.ones(1, 1).bool()
+    everyone = torch.ones(5, 5).bool()
+    yield 5, _random(2, 3, 5), torch.ones(3, 3).tril().bool(), _drawn(_DrawnBlock, 5, 5)
+    yield 1, _random(3, 2, 7, seed=1), torch.ones(2, 2).tril().bool(), _drawn(_DrawnBlock, 7, 1)
+    yield 11, _random(2, 5, 11, seed=2), everyone, _drawn(_DrawnBlock, 11, 11)
+    yield 1, _random(5, 1, 3, seed=3), torch.ones(1, 1).bool(), _drawn(_DrawnBlock, 3, 1)
 
 
 def _block(forward, heads=None):
@@ -835,6 +937,15 @@ class _AsWide(nn.Module):
         self.feed_forward = FeedForward(d_model, d_model)
 
 
+class _TiedNorms(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.attention_norm = LayerNorm(d_model)
+        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.feed_forward_norm = self.attention_norm
+        self.feed_forward = FeedForward(d_model, 4 * d_model)
+
+
 class _OneNormOnly(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -842,6 +953,11 @@ class _OneNormOnly(nn.Module):
         self.feed_forward = FeedForward(d_model, 4 * d_model)
         self.norm = LayerNorm(d_model)
 
+
+_TWO_NORMS = (
+    "You use `attention_norm` for both. There are two, each made by its own `LayerNorm(d_model)`, with "
+    "weights of their own, because the two parts want to read different things."
+)
 
 BLOCK = Exercise(
     id="08.block",
@@ -939,11 +1055,13 @@ BLOCK = Exercise(
             "The feed-forward layer reads the bare stream. It has a norm of its own: "
             "`self.feed_forward_norm(x)`.",
         ),
+        Misconception("the same norm twice", _block(_same_norm), _TWO_NORMS),
+        Misconception("one norm under two names", _TiedNorms, _TWO_NORMS),
         Misconception(
-            "the same norm twice",
-            _block(_same_norm),
-            "You use `attention_norm` for both. There are two, with weights of their own, because the "
-            "two parts want to read different things.",
+            "one head",
+            _block(_right_block, heads=1),
+            "`n_heads` plays no part: your attention has one head, whatever is asked. Hand it on: "
+            "`MultiHeadAttention(d_model, n_heads)`.",
         ),
         Misconception(
             "norms swapped",

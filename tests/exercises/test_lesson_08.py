@@ -174,10 +174,6 @@ def by_largest(x, weight, bias):
     return centred / centred.abs().amax(dim=-1, keepdim=True) * weight + bias
 
 
-def to_unit_length(x, weight, bias):
-    return functional.normalize(x - x.mean(dim=-1, keepdim=True), dim=-1) * weight + bias
-
-
 class Twice(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -245,14 +241,13 @@ def half_post(b, x, may_attend):
         ("08.norm", norm(statistics_without_gradient), "argument `x`"),
         ("08.norm", norm(mean_and_median), "differ from the expected"),
         ("08.norm", norm(by_largest), "differ from the expected"),
-        ("08.norm", norm(to_unit_length), "differ from the expected"),
         ("08.norm", nn.Linear, "missing 1 required positional argument"),
         ("08.norm", dict, "is not iterable"),
         ("08.feed_forward", Twice, "differ from the expected"),
         ("08.feed_forward", Dropped, "differ from the expected"),
         ("08.feed_forward", Shifted, "differ from the expected"),
         ("08.feed_forward", LeakyBend, "differ from the expected"),
-        ("08.feed_forward", Exact, "Use these names and shapes"),
+        ("08.feed_forward", Exact, "misses `output.bias (3,)`. Use the names and shapes"),
         ("08.width", 2049, "not"),
         ("08.width", 2730.0, "not"),
         ("08.block", block(doubled_stream), "differ from the expected"),
@@ -268,6 +263,182 @@ def test_a_wrong_way_that_was_not_foreseen_is_told_what_differs(exercise, answer
     verdict = examine(find(exercise), answer)
     assert verdict.status == "not yet" and verdict.misconception is None, verdict
     assert words in verdict.message, verdict
+
+
+def centred(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def to_unit_length(x, weight, bias):
+    return functional.normalize(centred(x), dim=-1) * weight + bias
+
+
+def by_the_length(x, weight, bias):
+    return weight * centred(x) / (1e-5 + centred(x).square().sum(-1, keepdim=True).sqrt()) + bias
+
+
+def by_std(x, weight, bias):
+    return bias + weight * centred(x) / torch.std(x, dim=-1, keepdim=True)
+
+
+def by_root_of_std(x, weight, bias):
+    return weight * centred(x) / torch.sqrt(x.std(-1, keepdim=True, correction=0) + 1e-5) + bias
+
+
+def by_root_of_sample_std(x, weight, bias):
+    return weight * centred(x) / torch.sqrt(x.std(-1, keepdim=True) + 1e-5) + bias
+
+
+def with_a_tiny_epsilon(x, weight, bias):
+    return functional.layer_norm(x, weight.shape, weight, bias, eps=1e-8)
+
+
+class OneHead(block(in_one_line)):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, 1)
+
+
+class Tied(block(in_one_line)):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.feed_forward_norm = self.attention_norm
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "name", "words"),
+    [
+        ("08.norm", norm(to_unit_length), "length", "√d_model"),
+        ("08.norm", norm(by_the_length), "length, ε outside the root", "√d_model"),
+        ("08.norm", norm(by_std), "sample deviation, no ε", "`correction=0`"),
+        ("08.norm", norm(by_root_of_std), "root of std", "a root already"),
+        ("08.norm", norm(by_root_of_sample_std), "root of sample std", "a root already"),
+        ("08.norm", norm(with_a_tiny_epsilon), "ε = 1e-08", "Your ε is 1e-08"),
+        ("08.block", OneHead, "one head", "`n_heads` plays no part"),
+        ("08.block", Tied, "one norm under two names", "two, each made by its own"),
+    ],
+)
+def test_a_likely_first_try_is_explained(exercise, answer, name, words):
+    verdict = examine(find(exercise), answer)
+    assert verdict.misconception == name and words in verdict.message, verdict
+
+
+class Buffers(norm(by_var_mean)):
+    held = ("weight", "bias")
+
+    def __init__(self, d_model):
+        super().__init__(d_model)
+        for part in self.held:
+            tensor = getattr(self, part).data
+            delattr(self, part)
+            self.register_buffer(part, tensor)
+
+
+class BiasABuffer(Buffers):
+    held = ("bias",)
+
+
+class FrozenNorm(norm(by_var_mean)):
+    def __init__(self, d_model):
+        super().__init__(d_model)
+        self.requires_grad_(False)
+
+
+class FrozenHidden(ByMatrices):
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        self.hidden.requires_grad_(False)
+
+
+class ThresholdABuffer(ByMatrices):
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        del self.hidden.bias
+        self.hidden.register_buffer("bias", torch.zeros(d_ff))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "parts"),
+    [
+        ("08.norm", Buffers, "`weight`, `bias`"),
+        ("08.norm", BiasABuffer, "`bias`"),
+        ("08.norm", FrozenNorm, "`weight`, `bias`"),
+        ("08.feed_forward", FrozenHidden, "`hidden.weight`, `hidden.bias`"),
+        ("08.feed_forward", ThresholdABuffer, "`hidden.bias`"),
+        ("08.block", block(in_one_line, norm=FrozenNorm), "`attention_norm.weight`, "),
+        ("08.block", block(in_one_line, norm=BiasABuffer), "`attention_norm.bias`, "),
+        ("08.block", block(in_one_line, feed_forward=FrozenHidden), "`feed_forward.hidden.weight`"),
+    ],
+)
+def test_parts_that_would_never_learn_are_refused(exercise, answer, parts):
+    verdict = examine(find(exercise), answer)
+    assert verdict.status == "not yet", verdict
+    assert f"no parameter that learns: {parts}" in verdict.message, verdict
+
+
+class WithoutGradient(ByMatrices):
+    def forward(self, x):
+        bent = functional.gelu(self.hidden(x))
+        return functional.linear(bent, self.output.weight.data, self.output.bias)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "part"),
+    [
+        ("08.feed_forward", WithoutGradient, "output.weight"),
+        (
+            "08.block",
+            block(in_one_line, norm=norm(weight_without_gradient)),
+            "attention_norm.weight",
+        ),
+        (
+            "08.block",
+            block(in_one_line, feed_forward=WithoutGradient),
+            "feed_forward.output.weight",
+        ),
+    ],
+)
+def test_a_parameter_that_no_gradient_reaches_is_named(exercise, answer, part):
+    verdict = examine(find(exercise), answer)
+    assert verdict.status == "not yet" and verdict.reason == "gradient", verdict
+    assert f"`parameters.{part}`" in verdict.message, verdict
+
+
+class Renamed(nn.LayerNorm):
+    pass
+
+
+@pytest.mark.parametrize("answer", [nn.LayerNorm, Renamed])
+def test_pytorchs_norm_under_another_name_is_nothing_learned(answer):
+    verdict = examine(find("08.norm"), answer)
+    assert verdict.status == "not yet" and "nothing learned" in verdict.message, verdict
+
+
+class HalfPlain(norm(by_var_mean)):
+    def __init__(self, d_model):
+        super().__init__(d_model)
+        del self.weight
+        self.weight = torch.ones(d_model)
+
+
+def test_a_message_names_only_what_is_wrong():
+    lacking = examine(find("08.norm"), HalfPlain).message
+    assert "misses `weight (7,)`. Use" in lacking and "does not know" not in lacking, lacking
+    strange = examine(find("08.block"), block(in_one_line, norm=WithAGate)).message
+    assert "the check does not know `" in strange and "`attention_norm.gate (1,)`" in strange
+    assert "misses" not in strange, strange
+
+
+class WithAGate(norm(by_var_mean)):
+    def __init__(self, d_model):
+        super().__init__(d_model)
+        self.gate = nn.Parameter(torch.ones(1))
+
+
+def test_a_check_leaves_the_notebooks_random_numbers_alone():
+    before = torch.get_rng_state()
+    for exercise in ("08.norm", "08.feed_forward", "08.block"):
+        find(exercise).fresh_cases()
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_quiz_speaks_of_the_norms_as_they_are():
