@@ -501,7 +501,7 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # |---|---|---|
 # | 01 | [From characters to vectors](01_characters_to_vectors.ipynb) | a tokenizer, an embedding, a bigram model; an LSTM to compare with |
 # | 02 | [Build self-attention in four steps](02_self_attention.ipynb) | attention, as a loop and as three lines of matrix code |
-# | 03 | [Why divide by √d_k](03_scale.ipynb) | the argument for it, and a model that goes blind without |
+# | 03 | [Why divide by √d_k](03_scale.ipynb) | the argument for it, and a model whose attention freezes without |
 # | 04 | [The causal mask and next-token training](04_causal_mask.ipynb) | a model that cannot look ahead |
 # | 05 | [Many heads](05_many_heads.ipynb) | multi-head attention |
 # | 06 | [Word order I: sinusoidal, learned, ALiBi](06_word_order.ipynb) | three ways to say where a word stands |

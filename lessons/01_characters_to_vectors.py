@@ -36,9 +36,8 @@ begin_lesson("01")
 # %% [markdown] name="question"
 # ## What comes after *t*?
 #
-# To a computer a character is a number already: in Unicode, *t* is 116. So let us compute with these numbers. What
-# comes after a *t* in Shakespeare's plays? Let a program answer with a single number: the mean of all codes that
-# follow, which has the least squared error.
+# To a computer a character is a number already: in Unicode, *t* is 116. What comes after a *t* in Shakespeare's plays?
+# Let a program answer with a single number: the mean of all codes that follow, which has the least squared error.
 #
 # **Look for** the dashed line. Which characters are its neighbours, and how often do they follow a *t*?
 
@@ -114,8 +113,8 @@ class Tokenizer:
 Tokenizer = check("01.tokenizer", Tokenizer)
 
 # %% [markdown] name="tokenizer-same-text"
-# Does the course's own tokenizer give the same numbers? We try both on the sentence that goes with us through the
-# course, in English and in Chinese; then that of the plays meets something that Shakespeare never wrote.
+# The course's own tokenizer should give the same numbers. We try both on the course's sentence, in English and in
+# Chinese; then that of the plays meets something that Shakespeare never wrote.
 
 # %% name="tokenizer-same"
 from course_lib.data.tokenizer import CharTokenizer
@@ -142,9 +141,8 @@ except ValueError as error:
 # ## A vector for each name
 #
 # An **embedding** is a table with one row for each token; the row is the token's **vector**, and its length is called
-# `d_model`. To embed a text, look up the rows. But a model shall *learn* the table, so looking up has to be something
-# that one can differentiate, and it is: it is a matrix product. A **one-hot vector** has a 1 at the place of the token
-# and 0 elsewhere.
+# `d_model`. To embed a text, look up its rows. A model shall *learn* the table, so one must be able to differentiate a
+# lookup, and one can: it is a matrix product. A **one-hot vector** has a 1 at the place of the token and 0 elsewhere.
 
 # %% [markdown] name="ex-one-hot-text"
 # **Exercise 01.one-hot · ★ · 4 min.** Write the one-hot vectors of a text, one in each row.
@@ -171,8 +169,8 @@ print(by_loop)
 print("loop = product = lookup = library:", all(torch.equal(by_loop, x) for x in (as_product, table[ids], by_library)))
 
 # %% [markdown] name="embedding-answer"
-# The 1 picks its row, the zeros add nothing. (Programs look up, and spare themselves the zeros.) Every *a* has the same
-# vector, wherever it stands: an embedding knows nothing of the neighbours.
+# The 1 picks its row, the zeros add nothing. Every *a* has the same vector, wherever it stands: an embedding knows
+# nothing of the neighbours.
 #
 # ## The smallest language model
 #
@@ -248,8 +246,7 @@ assert all(chance(small, corpus.tokenizer.vocabulary[11:37]) < 0.05 for small in
 
 # %% [markdown] name="bigram-picture-answer"
 # After *q* comes *u*, after *v* mostly *e*; after a full stop or a colon, a new line. The space and *e*, the commonest
-# characters, are dark in many rows. And after a small letter there is hardly ever a capital: nobody told the table
-# about words.
+# characters, are dark in many rows. And after a small letter there is hardly ever a capital.
 
 # %% [markdown] name="formula"
 # ## What a text costs
@@ -287,8 +284,8 @@ mean_surprise = check("01.loss", mean_surprise)
 # %% [markdown] name="break-text"
 # ## Break it: no smoothing
 #
-# We counted in one part of the plays, and measure on another that was kept back. **Predict**: what does the loss become
-# without smoothing, if one pair in the other part is new?
+# We counted in one part of the plays, and measure on another that was kept back, the **validation split**. **Predict**:
+# what does the loss become without smoothing, if one pair there is new?
 
 # %% name="break-zero"
 papaya = bigram_probabilities(count_pairs(ids, 3), 0.0)
@@ -342,10 +339,14 @@ assert list(ax.lines[0].get_ydata()) == learning
 print("begins at an even guess, ln 63:", math.isclose(learning[0], math.log(63), rel_tol=1e-5))
 print(f"counted {counted:.2f}, learned {learning[-1]:.2f}")
 assert counted < learning[-1] < counted + 0.01
+rare = corpus.tokenizer.encode("&")[0]
+off = (scores.softmax(dim=-1) - bigram_probabilities(counts, 0.0)).abs().amax(dim=-1)  # (before,)
+assert counts[rare].sum() == 11 and off[rare] > 0.9 and (off > 0.05).sum() == 5
 
 # %% [markdown] name="learn-answer"
-# From the upper dotted line to the lower: it learns what we counted. (Never below it, for on this text the shares are
-# the best table there is.) And it is a network: an embedding with `d_model` = 63, whose vectors are used as scores.
+# From the upper dotted line nearly to the lower. The rows of rare characters are not there yet: *&* occurs 11 times in a
+# million, so its share, and with it its gradient, is tiny. The loss hardly notices. And the table is a network: an
+# embedding with `d_model` = 63, whose vectors are used as scores.
 
 # %% [markdown] name="ex-bits-text"
 # **Exercise 01.bits · ★ · 3 min.** Nats are handy for formulas. People who compress files count **bits**: an even guess
@@ -360,9 +361,9 @@ def bits_per_character(nats):
 bits_per_character = check("01.bits", bits_per_character)
 
 # %% [markdown] name="ladder-text"
-# Now the text that was kept back, in both units. "Frequencies" knows how often each character occurs, no more. The last
-# line is the GPT of lesson 00, with the loss that was measured when it was trained. **Guess** how much better it is
-# than a table of pairs.
+# Now the validation split, in both units. "Frequencies" knows how often each character occurs, no more. The last line is
+# the GPT of lesson 00, on the whole split (lesson 00 took its first 20,000 characters, and got 1.45). **Guess** how much
+# better it is than a table of pairs.
 
 # %% name="ladder"
 import json
@@ -390,17 +391,19 @@ assert 1.4 < (ladder["bigram"] - ladder["GPT"]) / math.log(2) < 1.5
 # ## What the vectors are good for
 #
 # Our table has 63 numbers for each character. Now each gets only *two*: an embedding of width 2, and a second matrix
-# that makes 63 scores of them. The characters have to share. (Adam is gradient descent with a step of its own for each
-# number: lesson 10.) **Look for** a, e, i, o and u.
+# that makes 63 scores of them. (`nn.Linear` is such a matrix, and adds to each output a learned constant, the **bias**.)
+# The characters have to share. (Adam is gradient descent with a step of its own for each number: lesson 10.) **Look
+# for** a, e, i, o and u.
 
 # %% name="vectors"
 def learn_vectors(seed):
     """Two numbers for each character (before, d_model), and the loss that is left."""
     torch.manual_seed(seed)
-    embedding, head = nn.Embedding(V, 2), nn.Linear(2, V)  # head: scores (before, after)
-    optimizer = torch.optim.Adam([*embedding.parameters(), *head.parameters()], lr=0.05)
+    embedding, to_scores = nn.Embedding(V, 2), nn.Linear(2, V)
+    optimizer = torch.optim.Adam([*embedding.parameters(), *to_scores.parameters()], lr=0.05)
     for _ in range(600):
-        loss = -(share * head(embedding.weight).log_softmax(dim=-1)).sum()
+        scores = to_scores(embedding.weight)  # (before, after)
+        loss = -(share * scores.log_softmax(dim=-1)).sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -433,8 +436,8 @@ for seed in (0, 1, 2):
 #
 # ## How far back must one look?
 #
-# Then let us count what comes after *th*, after *the*, after *the animal*. Of all pieces of k characters in the text
-# that was kept back, how many never occurred in the million that we counted? **Guess** for k = 8.
+# Then let us count what comes after *th*, after *the*, after *the animal*. Of all pieces of k characters in the
+# validation split, how many never occurred in the million that we counted? **Guess** for k = 8.
 
 # %% name="far"
 kept_text = corpus.tokenizer.decode(kept_back)
@@ -446,9 +449,9 @@ for k in (1, 2, 4, 8, 16):
     print(f"k = {k:2}: {len(known):7,} different pieces; never seen before: {unseen[k]:4.0%}")
 
 # %% [markdown] name="far-answer"
-# Half of all pieces of 8 characters are new, and nearly all of 16. Counting runs out of text: there could be 63⁸
-# pieces, more than 10¹⁴. To a table, *the animal* and *the animals* are two strangers; vectors let similar contexts
-# share. So we need a way to make one vector out of *many* characters, near and far.
+# Half of all pieces of 8 characters are new, and nearly all of 16: counting runs out of text. To a table, *the animal*
+# and *the animals* are two strangers; vectors let similar contexts share. So we need a way to make one vector out of
+# *many* characters, near and far.
 #
 # ## One memory for everything: RNN and LSTM
 #
@@ -519,9 +522,8 @@ for text, answer in zip(texts.tolist(), answers.tolist(), strict=True):
 
 # %% [markdown] name="reader-text"
 # Against the LSTM we set one layer of attention, for now as a box; lesson 02 opens it. The question mark compares
-# itself with *every* character of the text, directly, and takes home a mixture of their vectors, with more of those
-# that fit better. Its weights say how much of each. (Each model gets first vectors of a size that suits it: the LSTM
-# large ones, attention small ones.)
+# itself with *every* character of the text, directly, and takes home a mixture of their vectors. Its weights say how
+# much of each. (Each model gets first vectors of a size that suits it: the LSTM large ones, attention small ones.)
 #
 # Both have vectors of width 64, both see 300 **batches**, 64 texts at once. **Predict** for each: what becomes of its
 # accuracy when 4, 16, 64 letters lie between?
@@ -537,14 +539,14 @@ class AttentionReader(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_model)
         nn.init.normal_(self.embedding.weight, std=0.02)  # small, as in a GPT
         self.query, self.key, self.value = (nn.Linear(d_model, d_model) for _ in range(3))
-        self.head = nn.Linear(d_model, vocab_size)
+        self.to_scores = nn.Linear(d_model, vocab_size)
 
     def read(self, x):
         """What the last character takes home (batch, 1, d_model), and its weights (batch, 1, position)."""
         return attention(self.query(x[:, -1:]), self.key(x), self.value(x))
 
     def forward(self, tokens):
-        return self.head(self.read(self.embedding(tokens))[0][:, -1])
+        return self.to_scores(self.read(self.embedding(tokens))[0][:, -1])
 
 
 class LSTMReader(RecurrentModel):
@@ -629,10 +631,9 @@ for line, (name, curve) in zip(ax.lines, curves.items(), strict=True):
 assert kept["RNN"] < 0.5 < kept["LSTM"] < 0.7 < 0.95 < kept["LSTM, gates open"]
 
 # %% [markdown] name="fade-answer"
-# In the RNN more than half is lost with each character, in the LSTM more than a third, and such losses multiply: what
-# the capital has to say is drowned by all that came later. This is the **vanishing gradient** (Hochreiter 1991; Bengio
-# et al. 1994). Gates that begin open let it through. Attention at first reads all 65 characters alike: a little from
-# each, and no less from the farthest.
+# In the RNN more than half is lost with each character, in the LSTM more than a third, and such losses multiply. This
+# is the **vanishing gradient** (Hochreiter 1991; Bengio et al. 1994). Gates that begin open let it through. Attention
+# at first reads all 65 characters alike: a little from each, and no less from the farthest.
 #
 # ## Does this explain it?
 #
@@ -701,8 +702,8 @@ def longest_chain(result):
 print("characters   LSTM   attention")
 for n in (8, 16, 32, 64):
     x = torch.randn(1, n, 64)
-    by_lstm = longest_chain(reader.head(read_by_steps(x)[:, -1]))
-    by_attention = longest_chain(direct.head(direct.read(x)[0][:, -1]))
+    by_lstm = longest_chain(reader.head(read_by_steps(x)[:, -1]))  # head: its matrix that makes scores
+    by_attention = longest_chain(direct.to_scores(direct.read(x)[0][:, -1]))
     print(f"{n:10}   {by_lstm:4}   {by_attention:9}")
 
 # %% [markdown] name="wait-answer"
@@ -741,10 +742,10 @@ for name, reader in {"attention": finder, "LSTM": open_lstm}.items():
 #
 # ## How attention came to be all
 #
-# In 2014 translators were recurrent: one network read the sentence into a single vector, another wrote the translation
-# from it, and long sentences suffered. Bahdanau, Cho and Bengio let the writing network look back at *all* states of
-# the reading one, with weights of its own choosing: attention, as a help for a recurrent network. Vaswani et al. (2017)
-# kept the help and dropped the recurrence. That is the **Transformer**.
+# In 2014 the new, *neural* translators were recurrent: one network read the sentence into a single vector, another wrote
+# the translation from it, and long sentences suffered. Bahdanau, Cho and Bengio let the writing network look back at
+# *all* states of the reading one, with weights of its own choosing: attention, as a help for a recurrent network.
+# Vaswani et al. (2017) kept the help and dropped the recurrence. That is the **Transformer**.
 
 # %% [markdown] name="practice"
 # ## In practice
@@ -753,7 +754,8 @@ for name, reader in {"attention": finder, "LSTM": open_lstm}.items():
 # the comparisons (lesson 14).
 #
 # **Recurrence is not dead.** One state of fixed size is cheap when one writes, and newer recurrent models, whose gates
-# do not depend on the state, train without waiting (for instance Mamba, Gu & Dao 2023).
+# do not depend on the state, train with hardly any waiting: some log₂ n steps in a row (for instance Mamba, Gu & Dao
+# 2023).
 
 # %% [markdown] name="recap"
 # ## Recap
@@ -763,7 +765,7 @@ for name, reader in {"attention": finder, "LSTM": open_lstm}.items():
 # 2. An **embedding** is a table of vectors; a lookup is the product of a one-hot vector with the table, so it can be
 #    learned.
 # 3. A text costs a model the mean of −ln p: ln V for an even guess; divided by ln 2 it is in **bits per character**.
-#    Counting and gradient descent find the same bigram table.
+#    Counting and gradient descent reach nearly the same loss (2.45 and 2.46).
 # 4. Long contexts cannot be counted, for nearly all of them are new. Vectors let similar things share.
 # 5. An LSTM reads one token after another into one memory, through which a gradient fades unless the gates are open.
 #    Attention reaches each token in one step. It pays with comparisons of all with all, and does not see order.
@@ -781,12 +783,15 @@ quiz("01")
 #
 # - Shannon 1951, *Prediction and Entropy of Printed English*, [doi
 #   10.1002/j.1538-7305.1951.tb01366.x](https://doi.org/10.1002/j.1538-7305.1951.tb01366.x): bits per letter.
+# - Hochreiter 1991 (thesis, TU München, in German) and Bengio, Simard, Frasconi 1994, [doi
+#   10.1109/72.279181](https://doi.org/10.1109/72.279181): the vanishing gradient.
 # - Bengio et al. 2003, *A Neural Probabilistic Language Model*, [JMLR
 #   3](https://www.jmlr.org/papers/v3/bengio03a.html): learned vectors of words, against contexts that no counting has
 #   seen.
 # - Hochreiter & Schmidhuber 1997, *Long Short-Term Memory*, [doi
-#   10.1162/neco.1997.9.8.1735](https://doi.org/10.1162/neco.1997.9.8.1735): the fading gradient, and a memory with
-#   gates.
+#   10.1162/neco.1997.9.8.1735](https://doi.org/10.1162/neco.1997.9.8.1735): a memory with gates. Gers, Schmidhuber,
+#   Cummins 2000, [doi 10.1162/089976600300015015](https://doi.org/10.1162/089976600300015015): the
+#   forget gate.
 # - Jozefowicz, Zaremba, Sutskever 2015, *An Empirical Exploration of Recurrent Network Architectures*, [PMLR
 #   37](https://proceedings.mlr.press/v37/jozefowicz15.html): begin with open forget gates.
 # - Bahdanau, Cho, Bengio 2014, [arXiv 1409.0473](https://arxiv.org/abs/1409.0473): attention, as a help for a recurrent

@@ -495,4 +495,4 @@ quiz("02")
 # %% [markdown] name="next"
 # ## Next
 #
-# We divided by √d_k on trust. [**Lesson 03**](03_scale.ipynb) removes the scale, watches a model go blind, and derives the root.
+# We divided by √d_k on trust. [**Lesson 03**](03_scale.ipynb) removes the scale, watches attention freeze, and derives the root.

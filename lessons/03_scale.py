@@ -170,17 +170,18 @@ assert abs(found["as assumed"][0]) < 0.5 and abs(found["mean 1"][0] - 512) < 5
 assert abs(found["mean 1"][1] / math.sqrt(512) - math.sqrt(3)) < 0.05
 assert abs(found["mean 1"][2] / math.sqrt(512) - math.sqrt(2)) < 0.05
 assert abs(found["key = query"][0] - 512) < 5
+assert abs(found["key = query"][1] / math.sqrt(512) - math.sqrt(2)) < 0.1
 
 # %% [markdown] name="assumptions-answer"
 # **Mean 1** breaks it. Each term now has the mean 1 · 1, so a score has the mean d_k = 512; and the variance
 # becomes 3·d_k, a spread of 1.73·√d_k. The mean itself does no harm: it is the same for a whole row, and a
-# softmax sees differences only. What differs *within a row* has the spread √2·√d_k. In real models layer norms
-# (lesson 08) and small random matrices keep the entries near mean 0.
+# softmax sees differences only. What differs *within a row* has the spread √2·√d_k. In a newborn model layer
+# norms (lesson 08) and small random matrices keep the entries near mean 0.
 #
-# **Twins** score 512 too: all terms pull the same way, and the sum grows like d_k. Scaled, that is √512 = 22.6,
-# among scores of spread 1. This is how attention can speak up at all: √d_k makes *chance* small, and leaves a
-# real match large. Training makes queries and keys depend on each other, so the derivation describes a model at
-# birth.
+# **Twins** score 512 too: all terms pull the same way, and the sum grows like d_k. (A term is a square, of
+# variance 2, so the spread is about √2·√d_k.) Scaled, the score is √512 = 22.6, among scores of spread 1. This
+# is how attention can speak up at all: √d_k makes *chance* small, and leaves a real match large. Training makes
+# queries and keys depend on each other, so the derivation describes a model at birth.
 
 # %% [markdown] name="ex-entropy-text"
 # ## How sure is a row?
@@ -188,8 +189,8 @@ assert abs(found["key = query"][0] - 512) < 5
 # To follow saturation we need one number a row. The **entropy** is the mean surprise of the weights, −Σ w ln w.
 # It is 0 where one key is read alone, and ln n, the largest it can be, where n keys are read evenly.
 #
-# **Exercise 03.entropy · ★★ · 6 min.** Mind the zeros: 0 · ln 0 shall count as 0, and PyTorch's way to it leads
-# past −inf.
+# **Exercise 03.entropy · ★★ · 6 min.** Mind the zeros: 0 · ln 0 shall count as 0. In PyTorch `log` of 0 is −inf, and
+# 0 · (−inf) gives not 0 but **NaN**, "not a number", which spoils every number it touches.
 
 # %% name="ex-entropy" tags=["exercise"] course={"exercise": "03.entropy"}
 def entropy(weights):
@@ -317,9 +318,8 @@ for name, divisor in divisors.items():
 
 # %% [markdown] name="match-answer"
 # Without a scale attention is **frozen**: it gives one key 0.8 even where nothing fits. Divided by d_k it is
-# **blind**: even a perfect match scores only about 1 where the others score about 0, and gets 0.04, hardly more
-# than the even share of 1/64 ≈ 0.02. √d_k does both: open where nothing fits (0.11), sure where something does
-# (0.94).
+# **blind**: even a perfect match scores only about 1 where the others score about 0, and gets 0.04, where an even
+# share is 1/64 ≈ 0.016. √d_k does both: open where nothing fits (0.11), sure where something does (0.94).
 
 # %% [markdown] name="temperature-text"
 # ## A scale is a temperature
@@ -371,9 +371,8 @@ print(exponentials)
 print(exponentials / exponentials.sum())  # the softmax of lesson 02
 
 # %% [markdown] name="ex-softmax-text"
-# A score of 12 is infinite after `exp`, and inf/inf is **NaN**, "not a number", which spoils every number it
-# touches. In float32 the same happens at 89. The way out: a number subtracted from *all scores of a row* changes
-# no weight (lesson 02's quiz), so we are free to choose it.
+# A score of 12 is infinite after `exp`, and inf/inf is NaN once more. In float32 the same happens at 89. The way out:
+# a number subtracted from *all scores of a row* changes no weight (lesson 02's quiz), so we are free to choose it.
 #
 # **Exercise 03.softmax · ★★ · 6 min.** Write a softmax that no score can overflow. (Once more without
 # `torch.softmax`.)
@@ -483,7 +482,7 @@ from course_lib.plots.curves import trailing_mean
 
 def train(model, steps=100, seed=0):
     """The loss of each step."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)  # Adam (lesson 01), with a pull to 0
     generator = torch.Generator().manual_seed(seed)
     losses = []
     for _ in range(steps):
@@ -513,8 +512,8 @@ assert endings["no scale"] > endings["√d_k"] + 0.05 and abs(endings["d_k"] - e
 # corner at step 20 is the averaging's.)
 #
 # One seed is one throw of the dice, and a notebook has no time for more. Here is a table measured beforehand:
-# five seeds, 300 steps, the loss on the whole validation split (the command is printed with it). In its second
-# half the matrices that make queries and keys start smaller, with entries of 0.02, as in GPT-2 and our library,
+# five seeds, 300 steps, the loss on the whole validation split (lesson 01; the command is printed with it). In its
+# second half the matrices that make queries and keys start smaller, with entries of 0.02, as in GPT-2 and our library,
 # so that queries have entries of size 0.23. **Predict**: does the missing scale still hurt there?
 
 # %% name="table"
@@ -553,7 +552,7 @@ assert abs(size - 0.23) < 0.005 and abs(unscaled - 0.58) < 0.005 and abs(unscale
 # **Heads.** d_k is the length of *one head's* queries (lesson 05), not of the whole token vector.
 #
 # **No scale** is possible where the matrices start small enough, as the second half of the table shows: the scale
-# then sits in the start. What counts is the spread of the scores.
+# then sits in the start. T5 does it so: its query matrix starts smaller by √d_k (Raffel et al. 2019, in their code).
 #
 # **Training** makes queries and keys agree, and then scores can grow like d_k, as twins do. So there is a case
 # for d_k after all: Yang et al. 2022 divide by it, times a constant that is tuned at a small size, when the
@@ -596,6 +595,7 @@ quiz("03")
 #   our derivation in two lines.
 # - Yang et al. 2022, *Tensor Programs V*, [arXiv 2203.03466](https://arxiv.org/abs/2203.03466): why 1/d_k where
 #   queries and keys have learned to agree.
+# - Raffel et al. 2019, [arXiv 1910.10683](https://arxiv.org/abs/1910.10683): T5.
 # - Henry et al. 2020, *Query-Key Normalization*, [arXiv 2010.04245](https://arxiv.org/abs/2010.04245): queries
 #   and keys of length 1, and a learned factor in place of 1/√d_k. Zhai et al. 2023, [arXiv 2303.06296](https://arxiv.org/abs/2303.06296):
 #   entropy that collapses in training, and a remedy.

@@ -1,6 +1,7 @@
 """Exercises and quiz of lesson 01: a tokenizer, one-hot vectors, a bigram model and its price."""
 
 import math
+from itertools import pairwise
 
 import torch
 
@@ -84,18 +85,29 @@ def _meet_strangers(tokenizer, strange, unknown):
     except Exception as error:
         if not isinstance(error, ValueError):
             return f"no ValueError, but {type(error).__name__}"
-        named = any(character in str(error) for character in unknown)
-        return "a ValueError that names it" if named else "a ValueError that does not name it"
+        return _who_is_named(str(error), strange, unknown)
     if isinstance(numbers, Exception):
         return f"no error, but a {type(numbers).__name__} as the result"
     return f"no error, but {numbers!r}"
 
 
+def _who_is_named(message, strange, unknown):
+    """In words, whether a message says which character is unknown; the whole text does not say it."""
+    if not any(character in message for character in unknown):
+        return "a ValueError that does not name it"
+    for echo in (strange, str(list(strange)), str(tuple(strange)), str(set(strange))):
+        message = message.replace(echo, "")
+    if any(character in message for character in unknown):
+        return "a ValueError that names it"
+    return "a ValueError that repeats the whole text"
+
+
 def _tokenizer_cases():
+    # each strange text has known characters as well, or the whole of it would name the unknown one
     yield "papaya", "yap", "pay7"
     yield "To be, or not to be:\nthat is the question.", "not:\nTo.", "so be €t"
     yield "那只动物没有过马路，因为它太累了。", "它没有动。", "它太宽了。"
-    yield "abc", "", "Z"
+    yield "abc", "", "caZb"
 
 
 class _InOrderOfAppearance(Tokenizer):
@@ -174,6 +186,13 @@ class _Unnamed(Tokenizer):
     def encode(self, text):
         if not set(text) <= set(self.vocabulary):
             raise ValueError
+        return super().encode(text)
+
+
+class _EchoesTheText(Tokenizer):
+    def encode(self, text):
+        if not set(text) <= set(self.vocabulary):
+            raise ValueError(f"unknown character in {text}")
         return super().encode(text)
 
 
@@ -313,9 +332,9 @@ TOKENIZER = Exercise(
         Misconception(
             "a KeyError",
             _KeyError,
-            "All is right but for one thing: an unknown character ends in the dictionary's own "
-            "`KeyError`. Look first (`if character not in …`) and raise a `ValueError` whose message "
-            "names the character.",
+            "All is right but for one thing: an unknown character ends in a `KeyError`, as a "
+            "dictionary raises it. Look first (`if character not in …`) and raise a `ValueError` whose "
+            "message names the character.",
         ),
         Misconception(
             "unnamed",
@@ -324,6 +343,14 @@ TOKENIZER = Exercise(
             "`index` says “substring not found”, and not which; and a message in quotation marks needs an "
             "`f` before it to fill in `{character}`.) Who pastes a page of text wants to know: "
             "look first (`if character not in …`), and put the character into the message.",
+        ),
+        Misconception(
+            "the whole text in the message",
+            _EchoesTheText,
+            "The right kind of error, but its message repeats the whole text, and does not say which "
+            "character of it is unknown. In a page of text one would have to search for it: look at the "
+            "characters one by one (`for character in text: if character not in …`), and put the one "
+            "that is not there into the message.",
         ),
         Misconception(
             "any exception",
@@ -690,12 +717,38 @@ def _loss_cases():
     yield torch.tensor([[0.2, 0.4, 0.4], [0.6, 0.2, 0.2], [0.5, 0.3, 0.2]]), torch.tensor([1, 0, 1])
     yield _shares(7, 5), _ids(13, 5, seed=1)
     yield _shares(3, 11, seed=2), _ids(17, 3, seed=3)
-    yield _shares(5, 5, seed=4), _ids(2, 5, seed=5)
+    yield _shares(5, 5, seed=4), _ids(3, 5, seed=5)
     yield _shares(2, 3, seed=6), _ids(101, 2, seed=7)
+    yield torch.tensor([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]), torch.tensor([0, 1, 0, 0, 2])
 
 
 def _of_pairs(probabilities, ids):
     return probabilities[ids[:-1], ids[1:]]
+
+
+def _price(answer, probabilities, ids):
+    """The answer's mean surprise; in words where it must be infinite, so that any finite one is alike.
+
+    An answer that is right is also tried on a text so long that a loop over it takes too long.
+    """
+    found, right = answer(probabilities, ids), mean_surprise(probabilities, ids)
+    if type(found) is not float:
+        return found
+    if math.isinf(right):
+        return "infinite" if math.isinf(found) else "NaN" if math.isnan(found) else "finite"
+    if len(ids) == 101 and math.isclose(found, right, rel_tol=1e-4):
+        answer(probabilities, ids.repeat(10_000))  # a million characters
+    return found
+
+
+def _add_a_little(probabilities, ids):
+    return -(_of_pairs(probabilities, ids) + 1e-9).log().mean().item()
+
+
+def _by_math_log(probabilities, ids):
+    rows = probabilities.tolist()
+    pairs = pairwise(ids.tolist())
+    return -sum(math.log(rows[before][after]) for before, after in pairs) / (len(ids) - 1)
 
 
 LOSS = Exercise(
@@ -705,6 +758,8 @@ LOSS = Exercise(
     minutes=5,
     solution=mean_surprise,
     cases=_loss_cases,
+    call=_price,
+    seconds=6.0,
     misconceptions=(
         Misconception(
             "before and after swapped",
@@ -723,6 +778,34 @@ LOSS = Exercise(
             lambda probabilities, ids: -_of_pairs(probabilities, ids).log().sum().item() / len(ids),
             "You divide by the number of characters. The first one is not predicted from anything: a "
             "text of n characters has n − 1 pairs.",
+        ),
+        Misconception(
+            "a finite price at p = 0",
+            _add_a_little,
+            "Right where all probabilities are positive. A pair that the table calls impossible, and that "
+            "comes nevertheless, gets a finite price with you, because p is kept away from 0 (by adding a "
+            "little, or by `clamp`), or because such pairs are left out. They are the table's worst "
+            "mistakes: to say *never* and be wrong costs infinitely much. Leave p as it is; `log` gives "
+            "−inf there.",
+        ),
+        Misconception(
+            "a logarithm that stops at 0",
+            _by_math_log,
+            "Right where all probabilities are positive. At p = 0 `math.log` stops with an error, and the "
+            "price should be infinite: a tensor's own `.log()` gives −inf there. It also takes all pairs "
+            "at once, and needs no loop.",
+        ),
+        Misconception(
+            "the last pair left out",
+            lambda probabilities, ids: -_of_pairs(probabilities, ids[:-1]).log().mean().item(),
+            "Your last pair is missing (as with `ids[:-2]` and `ids[1:-1]`). The characters before are all "
+            "but the last, `ids[:-1]`, those after are all but the first, `ids[1:]`.",
+        ),
+        Misconception(
+            "the first pair left out",
+            lambda probabilities, ids: -_of_pairs(probabilities, ids[1:]).log().mean().item(),
+            "Your first pair is missing (as with `ids[1:-1]` and `ids[2:]`). The characters before are all "
+            "but the last, `ids[:-1]`, those after are all but the first, `ids[1:]`.",
         ),
         Misconception(
             "minus forgotten",
@@ -1046,8 +1129,9 @@ QUIZ = (
             Choice(
                 "Attention does less arithmetic.",
                 False,
-                "Where every character reads, it compares each with all, which for long texts is more. What is "
-                "fewer is the steps that must wait for one another.",
+                "Here it even does, since only the question mark reads; but that is not why it learned. What "
+                "is short is its path to the letter. Where every character reads, attention compares each with "
+                "all, which for long texts is more arithmetic.",
             ),
         ),
     ),

@@ -66,6 +66,8 @@ def _weights_cases():
     yield _random(3, 2, seed=6).double(), _random(5, 2, seed=7).double() + 1000, 0.5
     query = _random(2, 3, 5, 7, seed=8).double().requires_grad_()
     yield query, _random(2, 3, 11, 7, seed=9).double().requires_grad_(), 5
+    # far apart and very hot: a weight that underflowed at temperature 1 cannot be had back
+    yield torch.full((2, 3), 10.0), torch.tensor([[0.0, -80, 9, 40, -20]] * 3).T, 1000.0
 
 
 def _weigh(answer, query, key, temperature):
@@ -216,6 +218,12 @@ ENTROPY = Exercise(
             lambda weights: -torch.special.xlogy(weights, weights).sum(dim=0),
             "`dim=0` is the first axis: the queries of one text, or the texts of a batch. The shares "
             "of one query lie along the last axis: `dim=-1`.",
+        ),
+        Misconception(
+            "over the second axis",
+            lambda weights: -torch.special.xlogy(weights, weights).sum(dim=1),
+            "`dim=1` is the axis of the keys for one text; with a batch in front it is that of the "
+            "queries, or of the heads. Count from the end: `dim=-1`.",
         ),
         Misconception(
             "over everything",
@@ -484,6 +492,12 @@ SOFTMAX = Exercise(
             "sum run over the keys, `dim=-1`.",
         ),
         Misconception(
+            "along the second axis",
+            lambda scores: scores.softmax(dim=1),
+            "`dim=1` is the axis of the keys for one text; with a batch in front it is that of the "
+            "queries, or of the heads. Count from the end: `dim=-1`, for largest and sum.",
+        ),
+        Misconception(
             "logarithm of the weights",
             lambda scores: scores.log_softmax(dim=-1),
             "These are the logarithms of the weights (`log_softmax`). They are safe too; here the "
@@ -523,6 +537,12 @@ def _at(scale):
         return safe_softmax(scores)
 
     return weights
+
+
+def _power_of_weights(query, key, temperature):
+    weights = safe_softmax((query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1))
+    powers = weights ** (1 / temperature)
+    return powers / powers.sum(dim=-1, keepdim=True)
 
 
 SCALE = Exercise(
@@ -624,6 +644,14 @@ SCALE = Exercise(
             "scores, before the softmax.",
         ),
         Misconception(
+            "weights raised to a power",
+            _power_of_weights,
+            "On paper that is right: wᵢ to the power 1/T, made shares again, is the softmax at temperature "
+            "T. But a weight that is too small for the computer has become 0 by then, and no "
+            "temperature brings it back: scores of 0 and −1000 at T = 1000 should give 0.73 and 0.27. "
+            "Divide the scores, before the softmax.",
+        ),
+        Misconception(
             "weights divided by both",
             lambda query, key, temperature: (
                 safe_softmax(query @ key.transpose(-2, -1))
@@ -649,6 +677,22 @@ SCALE = Exercise(
                 (query / (math.sqrt(query.shape[-1]) * temperature)) @ key.transpose(-2, -1)
             ).softmax(dim=-2),
             "Your columns sum to 1. Each query divides its own attention among the keys: the last axis.",
+        ),
+        Misconception(
+            "softmax along the second axis",
+            lambda query, key, temperature: (
+                (query / (math.sqrt(query.shape[-1]) * temperature)) @ key.transpose(-2, -1)
+            ).softmax(dim=1),
+            "`dim=1` is the axis of the keys for one text; with a batch in front it is that of the "
+            "queries, or of the heads. Count from the end: `dim=-1`.",
+        ),
+        Misconception(
+            "softmax along the first axis",
+            lambda query, key, temperature: (
+                (query / (math.sqrt(query.shape[-1]) * temperature)) @ key.transpose(-2, -1)
+            ).softmax(dim=0),
+            "`dim=0` is the first axis: the queries of one text, or the texts of a batch. Each query "
+            "divides its attention among the keys: `dim=-1`.",
         ),
         Misconception(
             "rows and columns swapped",

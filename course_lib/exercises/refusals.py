@@ -108,7 +108,8 @@ def time_is_up(exercise: Exercise, ending: str) -> Verdict:
     """When the answer had to be stopped, or could not even be stopped."""
     message = (
         f"Time-out: `{exercise.name}` was still running after {exercise.seconds:g} seconds; the "
-        "course's own takes a fraction of one. Look for a loop that never ends."
+        "course's own takes a fraction of one. Look for a loop that never ends, or one that goes "
+        "through entries one by one where an operation on the whole tensor would do."
     )
     if ending == "stuck":
         message += (

@@ -113,6 +113,21 @@ def a_constant_subtracted(scores):
     return numbers / numbers.sum(dim=-1, keepdim=True)
 
 
+def powers_of_weights(query, key, temperature):
+    scores = (query / math.sqrt(query.shape[-1])) @ key.mT
+    powers = scores.softmax(-1).pow(1 / temperature)
+    return torch.nn.functional.normalize(powers, p=1, dim=-1)
+
+
+def scaled(query, key, temperature):
+    return (query / (math.sqrt(query.shape[-1]) * temperature)) @ key.mT
+
+
+def softmax_of_the_second_axis(scores):
+    numbers = (scores - scores.amax(1, keepdim=True)).exp()
+    return numbers / numbers.sum(1, keepdim=True)
+
+
 def causal(query, key, temperature):
     root = math.sqrt(query.shape[-1])
     return ((query / root) @ key.mT / temperature).tril().softmax(-1)
@@ -161,7 +176,14 @@ def test_a_wrong_way_that_was_not_foreseen_is_told_what_differs(exercise, answer
             lambda q, k, t: (q @ k.mT / math.sqrt(k.shape[-1]) / t).softmax(-1),
             "scaled after the product",
         ),
+        # a batch has another axis 0 and 1
+        ("03.softmax", softmax_of_the_second_axis, "along the second axis"),
+        ("03.entropy", lambda w: torch.special.entr(w).sum(1), "over the second axis"),
+        ("03.scale", lambda q, k, t: scaled(q, k, t).softmax(1), "softmax along the second axis"),
+        ("03.scale", lambda q, k, t: scaled(q, k, t).softmax(0), "softmax along the first axis"),
+        # what underflowed at T = 1 is lost
+        ("03.scale", powers_of_weights, "weights raised to a power"),
     ],
 )
-def test_the_graver_mistake_is_told_first(exercise, answer, misconception):
+def test_the_mistake_is_recognised_and_the_graver_one_told_first(exercise, answer, misconception):
     assert examine(find(exercise), answer).misconception == misconception
