@@ -507,7 +507,7 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # | 06 | [Word order I: sinusoidal, learned, ALiBi](06_word_order.ipynb) | three ways to say where a word stands |
 # | 07 | [Word order II: RoPE](07_rotary_positions.ipynb) | rotary positions, and longer contexts |
 # | 08 | [The block](08_the_block.ipynb) | residual stream, normalisation, feed-forward layer |
-# | 09 | A GPT from its parts, and its cousins BERT and T5 | the whole GPT |
+# | 09 | [A GPT from its parts, and its cousins BERT and T5](09_a_gpt_from_its_parts.ipynb) | the whole GPT |
 # | 10 | [Train it: the loop](10_train_it.ipynb) | a training loop that stops and resumes; your own Shakespeare |
 # | 11 | Train it on a GPU | the real runs, on Shakespeare and on Tang poetry, and their speed |
 # | 12 | Generate | samplers, and a cache that changes nothing but the time |

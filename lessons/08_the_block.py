@@ -2,7 +2,7 @@
 # # Build the block: a stream, two norms, and a layer that works alone
 #
 # Lesson 08 · [00 Start here](00_start_here.ipynb) · before: [07 Rotary positions](07_rotary_positions.ipynb) ·
-# next: 09 A GPT from its parts
+# next: [09 A GPT from its parts](09_a_gpt_from_its_parts.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** The block that a GPT is a stack of: `LayerNorm`, `FeedForward`, and `Block`, which joins them to
@@ -787,4 +787,4 @@ quiz("08")
 # %% [markdown] name="next"
 # ## Next
 #
-# The block is built. **Lesson 09** stacks it, puts an embedding below and a matrix above, and has a GPT made of your own parts.
+# The block is built. [**Lesson 09**](09_a_gpt_from_its_parts.ipynb) stacks it, puts an embedding below and a matrix above, and has a GPT made of your own parts.

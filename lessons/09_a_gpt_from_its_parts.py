@@ -733,5 +733,5 @@ quiz("09")
 # %% [markdown] name="next"
 # ## Next
 #
-# Your GPT learned for sixty steps with the plainest loop. **Lesson 10** builds the real one: batches, AdamW, warm-up, clipping, an honest measure, and a
+# Your GPT learned for sixty steps with the plainest loop. [**Lesson 10**](10_train_it.ipynb) builds the real one: batches, AdamW, warm-up, clipping, an honest measure, and a
 # run that can be stopped and resumed.

@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Train a GPT: build the loop, and know when it lies
 #
-# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: 09 A GPT from its parts ·
+# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: [09 A GPT from its parts](09_a_gpt_from_its_parts.ipynb) ·
 # next: 11 Train it on a GPU
 
 # %% [markdown] name="goals"
@@ -61,7 +61,7 @@ for part in ("train", "validation", "test"):
     print(f"{part}: {len(getattr(corpus, part)):,} characters")
 
 # %% [markdown] name="splits"
-# The text comes in three parts. The model learns from the **training split**. The **validation split** is kept from it, and
+# The text comes in three parts. The model learns from the **training split**. The validation split (lesson 01) is kept from it, and
 # we use it to compare runs and to choose. Whoever chooses by a number flatters that number, so there is a third, the **test
 # split**, which is looked at once, at the very end.
 #

@@ -52,7 +52,10 @@ class _Gathered:
         """See to it that `name` stands for `thing`; `own` code is copied and not imported."""
         if name in self.bound:
             if not _same_thing(name, self.bound[name], thing):
-                raise CannotKeep(f"two different things in it are called `{name}`")
+                raise CannotKeep(
+                    f"two different things in it are called `{name}` (where one came with an "
+                    "earlier answer that was kept: pass that one's check again)"
+                )
             return
         if isinstance(thing, ModuleType):
             plain = thing.__name__ == name
