@@ -64,6 +64,10 @@ inputs_and_targets = check("04.targets", inputs_and_targets)
 # Now a model. Each character gets a vector (lesson 01), and so does each place, added to it, for attention alone does not know where a token
 # stands (lesson 06 has more to say on this). One attention reads. What it brings is added to what was there, and a last matrix
 # turns each result into scores for the next character. Which attention, is left open: `attend`.
+#
+# We write it as an `nn.Module`, PyTorch's class for whatever has parameters. `super().__init__()` sets up its lists and has to come first; from then on each
+# attribute that is itself a layer is entered there, so that `model.parameters()` finds all the numbers to train. Calling the object,
+# `model(tokens)`, runs its `forward`. With `bias=False` a layer is a matrix and no more, as W_Q, W_K and W_V are in lesson 02.
 
 # %% name="reader"
 from course_lib.data.corpora import load_corpus
@@ -95,7 +99,7 @@ class Reader(nn.Module):
 # %% [markdown] name="train-text"
 # We train it on Shakespeare with the attention of lesson 02, yours if it passed its check: every token reads every token.
 # Each step takes 32 pieces of T + 1 = 33 characters from anywhere in the text, and moves the parameters so that the mean surprise
-# at the targets gets smaller (lesson 10 looks into this loop). **Predict**: an even guess among 63 characters costs ln 63 = 4.14 nats, and the bigram
+# at the targets gets smaller. (`AdamW` is lesson 01's Adam, which also pulls the parameters a little towards 0; lesson 10 looks into it, and into the loop.) **Predict**: an even guess among 63 characters costs ln 63 = 4.14 nats, and the bigram
 # model of lesson 01, which knows only the character before, about 2.5 (the dotted line). Where will this one end?
 
 # %% name="train"
@@ -138,7 +142,7 @@ print("below the dotted line by step 30:", peeking_losses[30] < bigram_loss)
 print("at the end about 0.1 nats:", 0.05 < peeking_end < 0.15)
 
 # %% [markdown] name="peeking-answer"
-# It falls through the bigram's dotted line within 30 steps, to about 0.1 nats. Too good to be true. When Shannon
+# It falls through the bigram's dotted line within 30 steps, and ends near 0.1 nats. Too good to be true. When Shannon
 # (1951) let people guess English letter by letter (26 letters and the space), he estimated that, with a hundred letters to go by, what is left lies between 0.6 and 1.3 bits a letter, which is 0.4 to
 # 0.9 nats. And here is one layer, trained for some seconds, that hesitates less. Let it write:
 
@@ -278,8 +282,9 @@ for name, way in ways.items():
 # score is so large that nothing is left to divide: try it in the exercise.)
 
 # %% [markdown] name="ex-attention-text"
-# **Exercise 04.attention · ★★ · 8 min.** Attention with a mask, any mask. A query may be allowed to read nothing at all (we shall meet
-# one). Its output and weights are to be zeros.
+# **Exercise 04.attention · ★★ · 8 min.** Attention with a mask, any mask. One mask often serves a whole batch, for PyTorch
+# **broadcasts**: where two shapes do not match, an axis that is missing in front or has size 1 is repeated.
+# A query may be allowed to read nothing at all (we shall meet one). Its output and weights are to be zeros.
 
 # %% name="ex-attention" tags=["exercise"] course={"exercise": "04.attention"}
 def masked_attention(query, key, value, may_attend):
@@ -310,7 +315,8 @@ print("like PyTorch:    ", torch.allclose(output, torchs))
 # ## A test that finds every peeker
 #
 # Forgetting a mask raises no error, so we want a test. It should not read the code, for a leak may have many causes. It should
-# *try*: put another token in one place, and see whether an output **before** that place moves.
+# *try*: put another token in one place, and see whether an output **before** that place moves. (Not to the last digit: another
+# token may change how a machine rounds.)
 #
 # **Exercise 04.leak · ★★ · 8 min.** Write it. Try all places; for some models one is not enough.
 
@@ -319,7 +325,8 @@ def leaks(model, tokens, vocab_size):
     """Whether another token at some place changes an output at an earlier place: True or False.
 
     model(tokens): (position,), integers from 0 to vocab_size - 1 → (position, d).
-    Differences up to 1e-4 are rounding. The tokens you were given must stay as they are.
+    Differences up to 1e-4 are rounding; any larger one, in a single number, is a leak. The tokens
+    you were given must stay as they are.
     """
     raise NotImplementedError
 
@@ -530,7 +537,8 @@ print("looking back, shuffled words give the same outputs, shuffled:", moved_alo
 # **−1e9.** Much code fills with a large negative number. It gives the same wherever there is something to read; a row with nothing to read becomes an
 # average of what is hidden. Float16 ends at ±65,504, so −1e9 does not even fit.
 #
-# **The work is not halved.** `masked_fill` throws away what was computed. Kernels that are told `is_causal` skip it (lesson 14).
+# **The work is not halved.** `masked_fill` throws away what was computed. PyTorch's fused routines, several steps in one (they are called
+# kernels too, and are not the notebook's), skip it when told `is_causal` (lesson 14).
 #
 # **Padding on the right** needs no mask of its own in a causal model, as no real token looks there; its targets are left out of the
 # loss (`cross_entropy(..., ignore_index=...)`). On the left it
@@ -562,7 +570,7 @@ quiz("04")
 # ## Sources
 #
 # - Vaswani et al. 2017, *Attention Is All You Need*, [arXiv 1706.03762](https://arxiv.org/abs/1706.03762): section 3.2.3 masks the
-#   decoder in one sentence, with −∞ inside the softmax, so that nothing flows from right to left.
+#   decoder, the half that writes, in one sentence, with −∞ inside the softmax, so that nothing flows from right to left.
 # - Radford et al. 2018, [*Improving Language Understanding by Generative
 #   Pre-Training*](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf): the first GPT, a stack of such
 #   masked layers trained on the next token.

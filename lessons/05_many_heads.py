@@ -62,8 +62,8 @@ for ending, x in inputs.items():  # (token, d_model)
 
 # %% [markdown] name="question-answer"
 # Half an animal and half a road: their kinds, +1 and −1, cancel. The weights of one token are one row, and the row sums
-# to 1. Whoever has one unit of attention and two things to look after gets a **mixture**, and a mixture does not tell
-# what it was made of. (Could *it* not read *tired* instead? Yes, and learn that something living is meant. But not *what*: whatever
+# to 1. Whoever has one unit of attention and two things to look after gets a **mixture**, and an *even* mixture does not
+# tell what it was made of. (Could *it* not read *tired* instead? Yes, and learn that something living is meant. But not *what*: whatever
 # else stands in the vector of *animal*, *tired* cannot pass it on.)
 #
 # ## Two readers
@@ -227,8 +227,9 @@ print("weights (batch, head, query, key):", tuple(weights.shape))
 print("nothing above the diagonal, in any head:", torch.equal(weights, weights.tril()))
 
 # %% [markdown] name="ex-heads-text"
-# Now as a layer that can be trained. The four matrices are `nn.Linear(d_model, d_model)`, which add a learned
-# constant to each output, the **bias**; one matrix for each role holds that role's columns of *all* heads.
+# Now as a layer that can be trained, an `nn.Module` like the Reader of lesson 04: `super().__init__()` first, then the
+# layers as attributes. The four matrices are `nn.Linear(d_model, d_model)`, each with its bias (lesson 01); one matrix
+# for each role holds that role's columns of *all* heads.
 #
 # **Exercise 05.heads · ★★★ · 8 min.** The names of the attributes matter: the check fills them with numbers.
 # `masked_attention(query, key, value, may_attend)` is lesson 04's; as you saw, one mask serves all heads.
@@ -326,7 +327,7 @@ every = torch.ones(n, n, dtype=torch.bool)
 wide = torch.randn(1, n, d_model)
 for n_heads in (1, 8, 64):
     candidate = MultiHeadAttention(d_model, n_heads)
-    # without PyTorch's own attention kernels, whose products the counter does not see
+    # without PyTorch's own fused routines, whose products the counter does not see
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         candidate(wide, every)
     numbers, flops = sum(p.numel() for p in candidate.parameters()), counter.get_total_flops()
@@ -372,7 +373,9 @@ for n_heads in (1, 8, 64):
 # Two relations, planted by us: texts of 16 random tokens out of 16 kinds, and at each position the layer has to tell
 # which token stands **one before** and which **three before**. Nothing else helps; a guess is right once in 16, or
 # 0.06. Each token vector gets a learned vector of its position added, so that heads can find places (lesson 06 is
-# about such vectors). Behind the attention there are two linear read-outs and no more.
+# about such vectors). Behind the attention there are two linear read-outs and no more:
+# `nn.Identity`, between them, hands on what it gets. (It keeps a place for a layer that comes later, with `nn.GELU`, a
+# bend, in its middle.)
 #
 # One head of 64, or two of 32: the same parameters. **Predict** both accuracies of each.
 
@@ -559,9 +562,10 @@ for head in (0, 1):
 # %% [markdown] name="convolution-text"
 # ## Cousins: the kernels of a convolution
 #
-# A layer of a convolutional network has many **kernels**. Each slides over the picture and looks for its own thing,
-# an edge here, a patch of green there, and their findings are stacked. Heads are like that, with one difference: a
-# kernel looks at fixed places, and a head chooses its places by what stands there. If a head's weights *are* fixed to
+# A layer of a convolutional network has many **kernels**, small grids of weights (no kin of the notebook's kernel). Each
+# slides over the picture and looks for its own thing, an edge here, a patch of green there, and their findings are
+# stacked. Heads are like that, with one difference: a kernel looks at fixed places, and a head chooses its places by
+# what stands there. If a head's weights *are* fixed to
 # one distance, the likeness is exact: two heads that read one and three before are a convolution with two taps
 # (Cordonnier et al. 2020 prove more).
 

@@ -146,7 +146,10 @@ def _explained(misconception: Misconception, facts: tuple[str, ...] = ()) -> Ver
 
 def _case_fact(exercise: Exercise, at: int, count: int) -> str:
     case = exercise.fresh_cases()[at]
-    shown = ", ".join(describe_argument(*pair) for pair in named_arguments(exercise, case))
+    if exercise.shown:
+        shown = exercise.shown(*case)
+    else:
+        shown = ", ".join(describe_argument(*pair) for pair in named_arguments(exercise, case))
     return f"Seen in case {at + 1} of {count}, with {shown}."
 
 

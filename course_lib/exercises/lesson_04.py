@@ -1,5 +1,6 @@
 """Exercises and quiz of lesson 04: targets, the causal mask, masked attention, a leak test."""
 
+import itertools
 import math
 
 import torch
@@ -40,7 +41,8 @@ def leaks(model, tokens, vocab_size):
     """Whether another token at some place changes an output at an earlier place: True or False.
 
     model(tokens): (position,), integers from 0 to vocab_size - 1 → (position, d).
-    Differences up to 1e-4 are rounding. The tokens you were given must stay as they are.
+    Differences up to 1e-4 are rounding; any larger one, in a single number, is a leak. The tokens
+    you were given must stay as they are.
     """
     outputs = model(tokens)
     for place in range(1, len(tokens)):
@@ -141,6 +143,36 @@ TARGETS = Exercise(
             lambda tokens: (tokens[..., :-1], tokens[..., -1:]),
             "You kept one target, the last one: `-1:` is a slice that begins at the last token. The targets "
             "begin at the second, `1:`.",
+        ),
+        Misconception(
+            "a list of pairs",
+            lambda tokens: list(zip(tokens[..., :-1], tokens[..., 1:], strict=True)),
+            "You return a list of pairs, an input and its target each. Asked for are two tensors: all inputs "
+            "and all targets, each a slice of the tokens. PyTorch then treats all pairs at once.",
+        ),
+        Misconception(
+            "a list of pairs, along the first axis",
+            lambda tokens: list(itertools.pairwise(tokens)),
+            "You return a list of pairs. Asked for are two tensors: all inputs and all targets, each a slice "
+            "of the tokens along their last axis, `tokens[..., :-1]`.",
+        ),
+        Misconception(
+            "a list of pairs, one by one",
+            lambda tokens: [
+                (tokens[..., place], tokens[..., place + 1])
+                for place in range(tokens.shape[-1] - 1)
+            ],
+            "You return a list of pairs, one token and the next each. Asked for are two tensors: all inputs and "
+            "all targets, each a slice of the tokens.",
+        ),
+        Misconception(
+            "a list of beginnings",
+            lambda tokens: [
+                (tokens[..., :end], tokens[..., end]) for end in range(1, tokens.shape[-1])
+            ],
+            "You return each beginning of the text with its next token: the table above, row by row. Asked for "
+            "are two tensors. The model reads all inputs in one go, and its row t has then read the beginning "
+            "up to t; so the inputs are the tokens but the last, once.",
         ),
         Misconception(
             "length of the first axis",
@@ -253,13 +285,14 @@ MASK = Exercise(
             "with axes in front",
             lambda length: causal_mask(length)[None, None],
             "The triangle is right, with two axes of size 1 in front of it. Leave them out: (query, "
-            "key) fits every batch by broadcasting.",
+            "key) fits every batch, for PyTorch repeats an axis that is missing in front.",
         ),
         Misconception(
             "one axis added to both",
             lambda length: torch.arange(length) <= torch.arange(length),
             "Two vectors of the same shape are compared entry by entry: each place with itself. Give "
-            "them different axes, `place[None, :] <= place[:, None]`, and every key meets every query.",
+            "them different axes, `place[None, :] <= place[:, None]`, and every key meets every query. (If "
+            "you took one row of the triangle: all rows are asked for, one for each query.)",
         ),
         Misconception(
             "a line of ones",
@@ -450,6 +483,13 @@ _BY_HAND = (
     "`softmax` takes the largest score off first (lesson 03), and knows what to do with −∞: fill, then softmax."
 )
 
+_SUBTRACTED = (
+    "Right wherever there is something to read: so far down no hidden score gets any weight. But in a row "
+    "that may read nothing *all* scores are lowered alike, and a softmax does not notice a constant taken off "
+    "the whole row (lesson 03): the weight goes to what is hidden. Such a row has to be zeros: fill the weights "
+    "with 0 where `may_attend` is False."
+)
+
 ATTENTION = Exercise(
     id="04.attention",
     title="Masked attention",
@@ -522,6 +562,16 @@ ATTENTION = Exercise(
             "Right wherever there is something to read: e to the power of a huge negative number rounds "
             "to 0. But in a row that may read nothing all scores are now *equal*, and the softmax "
             "spreads the weight over what is hidden. Such a row has to be zeros.",
+        ),
+        Misconception(
+            "a large number subtracted",
+            _by_weights(lambda scores, may_attend: (scores - 1e9 * ~may_attend).softmax(dim=-1)),
+            _SUBTRACTED,
+        ),
+        Misconception(
+            "a number subtracted",
+            _by_weights(lambda scores, may_attend: (scores - 1e4 * ~may_attend).softmax(dim=-1)),
+            _SUBTRACTED,
         ),
         Misconception(
             "a number that is not negative enough",
@@ -726,6 +776,21 @@ def _lowered(x):
     return torch.cat([x[:-1] - x[-1, 0], x[-1:]])
 
 
+def _little_changes(size, everywhere):
+    """Where token 0 comes last, it adds `size` to earlier outputs: to one number, or to all."""
+
+    def work(x):
+        last_is_0 = x[-1, 0] == 1  # the table's first column says which token it is
+        added = torch.zeros_like(x)
+        if everywhere:
+            added[:-1] = size * last_is_0
+        else:
+            added[0, 1] = size * last_is_0
+        return x / 2 + added
+
+    return work
+
+
 def _honest_at_first(x):
     return torch.cat([x[:1], _shifted(x[1:], 1)])
 
@@ -736,6 +801,9 @@ _HONEST = {
     "a model that reads all tokens up to each, with rounding": _from_the_end,
     "a model that reads the token before": _before,
     "a model that reads nothing": torch.ones_like,
+    "a model that knows how long the text is": lambda x: x + len(x),
+    "an honest model with rounding of 5e-5 in one number": _little_changes(5e-5, everywhere=False),
+    "an honest model with rounding of 5e-5 in each number": _little_changes(5e-5, everywhere=True),
 }
 _PEEKING = {
     "a model that reads everything": lambda x: x + x.mean(dim=0),
@@ -746,6 +814,12 @@ _PEEKING = {
     "a model in which the last token makes all outputs smaller": _lowered,
     "a model that reads the next token, but not at its first": _honest_at_first,
     "a model whose weights were struck out after the softmax": _struck_out_late,
+    "a model that peeks a little: one early number moves by 5e-4": _little_changes(
+        5e-4, everywhere=False
+    ),
+    "a model that peeks a little: each early number moves by 5e-4": _little_changes(
+        5e-4, everywhere=True
+    ),
 }
 
 
@@ -755,28 +829,43 @@ def _leak_cases():
     for name in (*_HONEST, *_PEEKING):
         yield name, text, 5
     yield "a model that reads the token before", short, 5
-    yield "a model whose first token reads the second", torch.tensor([0, 0]), 7
-    yield "a model whose first token reads the second", torch.tensor([2, 3, 1, 0, 4]), 5
     yield "a model that reads the token after the next", torch.tensor([2, 1, 0]), 5
+    for token in range(5):  # each of them, so that a new token that is the old one shows
+        yield "a model whose first token reads the second", torch.tensor([2, token, 1]), 5
+        yield "a model in which all read the last token", torch.tensor([0, 3, token]), 5
+    for token in range(7):
+        yield "a model whose first token reads the second", torch.tensor([4, token]), 7
 
 
 def _ask(answer, kind, tokens, vocab_size):
     return {kind: answer(_models(vocab_size)[kind], tokens, vocab_size)}
 
 
-def _leak_test(look, change=None, places=None, verdict=None):
+def _asked(kind, tokens, vocab_size):
+    return f"{kind}, tokens={tokens.tolist()}, vocab_size={vocab_size}"
+
+
+def _next(token, vocab_size):
+    return (token + 1) % vocab_size
+
+
+def _largest(limit):
+    return lambda old, new: (new - old).abs().max() > limit
+
+
+_moved = _largest(1e-4)
+
+
+def _leak_test(look, change=_next, places=None, verdict=_moved):
     """A leak test that looks elsewhere, changes otherwise, or goes to other places."""
 
     def leak_test(model, tokens, vocab_size):
         outputs = model(tokens)
         for place in range(1, len(tokens)) if places is None else places(tokens):
             changed = tokens.clone()
-            changed[place] = (
-                (tokens[place] + 1) % vocab_size if change is None else change(tokens[place])
-            )
+            changed[place] = change(tokens[place], vocab_size)
             old, new = look(outputs, place), look(model(changed), place)
-            moved = (new - old).abs().max() > 1e-4 if verdict is None else verdict(old, new)
-            if len(old) and moved:
+            if len(old) and verdict(old, new):
                 return True
         return False
 
@@ -796,6 +885,16 @@ def _never_put_back(model, tokens, vocab_size):
     return False
 
 
+def _token_before(model, tokens, vocab_size):
+    outputs = model(tokens)
+    for place in range(1, len(tokens)):
+        changed = tokens.clone()
+        changed[place] = tokens[place - 1]
+        if (model(changed)[:place] - outputs[:place]).abs().max() > 1e-4:
+            return True
+    return False
+
+
 def _from_the_first_place(model, tokens, vocab_size):
     for place in range(len(tokens)):
         changed = tokens.clone()
@@ -809,6 +908,28 @@ def _compared_with_itself(model, tokens, vocab_size):
     return False
 
 
+def _cut_short(model, tokens, vocab_size):
+    outputs = model(tokens)
+    lengths = range(1, len(tokens))
+    return any((model(tokens[:n]) - outputs[:n]).abs().max() > 1e-4 for n in lengths)
+
+
+_SAME_TOKEN = (
+    "You put in the same token everywhere. Where it stood already nothing was changed, and a leak goes "
+    "unseen. The new token has to be another one: `(token + 1) % vocab_size`."
+)
+_TOO_COARSE = (
+    "A leak that is small is a leak, too: one of our models moves an early number by 5e-4 alone, and yours "
+    "lets it pass. Compare the *largest* difference with 1e-4. A mean, or a mean of squares, makes small what "
+    "happens in one place, and a higher limit, or one in shares of the output, overlooks it."
+)
+_TOO_STRICT = (
+    "Rounding of 5e-5 is a leak to your test. Let differences up to 1e-4 pass: compare the largest "
+    "`(new - old).abs()` with it, not in shares of the output. `torch.allclose` alone allows 1e-5 of a number; "
+    "say `atol=1e-4`."
+)
+
+
 LEAK = Exercise(
     id="04.leak",
     title="Does it peek?",
@@ -816,6 +937,7 @@ LEAK = Exercise(
     minutes=8,
     solution=leaks,
     call=_ask,
+    shown=_asked,
     cases=_leak_cases,
     misconceptions=(
         Misconception(
@@ -859,15 +981,73 @@ LEAK = Exercise(
         ),
         Misconception(
             "always the same new token",
-            _leak_test(_earlier, change=lambda token: 0),
-            "You put in the same token everywhere. Where it stood already nothing was changed, and a "
-            "leak goes unseen. The new token has to be another one: `(token + 1) % vocab_size`.",
+            _leak_test(_earlier, change=lambda token, vocab_size: 0),
+            _SAME_TOKEN,
+        ),
+        Misconception(
+            "always token 1",
+            _leak_test(_earlier, change=lambda token, vocab_size: 1),
+            _SAME_TOKEN,
+        ),
+        Misconception(
+            "always the last token of the vocabulary",
+            _leak_test(_earlier, change=lambda token, vocab_size: vocab_size - 1),
+            _SAME_TOKEN,
+        ),
+        Misconception(
+            "the middle token stays",
+            _leak_test(_earlier, change=lambda token, vocab_size: vocab_size - 1 - token),
+            "With you one token stays as it is, the one in the middle of the vocabulary: `vocab_size // 2`, and "
+            "`vocab_size - 1 - token` is the same one there. Its leaks go unseen. `(token + 1) % vocab_size` "
+            "is always another one.",
+        ),
+        Misconception(
+            "drawn at random",
+            _leak_test(
+                _earlier, change=lambda token, vocab_size: torch.randint(vocab_size, ()).item()
+            ),
+            "A token drawn at random may be the one that stood there already: then nothing was changed, and a "
+            "leak goes unseen. `(token + 1) % vocab_size` is always another one.",
+        ),
+        Misconception(
+            "the token before it",
+            _token_before,
+            "You put in the token that stands one place before. It may be the same one, and then nothing was "
+            "changed. `(token + 1) % vocab_size` is always another one.",
         ),
         Misconception(
             "past the end of the vocabulary",
-            _leak_test(_earlier, change=lambda token: token + 1),
+            _leak_test(_earlier, change=lambda token, vocab_size: token + 1),
             "`token + 1` leaves the vocabulary where the token is the last one, and the model knows no "
             "such token. `% vocab_size` begins again at 0.",
+        ),
+        Misconception(
+            "too strict",
+            _leak_test(_earlier, verdict=_largest(1e-5)),
+            _TOO_STRICT,
+        ),
+        Misconception(
+            "added up",
+            _leak_test(_earlier, verdict=lambda old, new: (new - old).abs().sum() > 1e-4),
+            "You add up all differences (or take their `norm`, which adds squares), so that much harmless rounding "
+            "makes a leak, and the more of it the longer the text. Ask for the largest: `.abs().max()`.",
+        ),
+        Misconception(
+            "the mean difference",
+            _leak_test(_earlier, verdict=lambda old, new: (new - old).abs().mean() > 1e-4),
+            _TOO_COARSE,
+        ),
+        Misconception(
+            "too coarse",
+            _leak_test(_earlier, verdict=_largest(1e-3)),
+            _TOO_COARSE,
+        ),
+        Misconception(
+            "cut short",
+            _cut_short,
+            "You cut the text short in place of changing a token. Most models are found out by that too, but "
+            "one of ours only knows how long the text is, and that betrays no token. Keep the length, "
+            "and put another token in one place.",
         ),
         Misconception(
             "without the absolute value",
@@ -951,7 +1131,7 @@ QUIZ = (
                 "It saves half of the computing.",
                 False,
                 "Written with `masked_fill`, all scores are computed and half of them thrown away. "
-                "(Kernels that know of the mask can skip them, which is welcome, and not the purpose.)",
+                "(Routines that know of the mask can skip them, which is welcome, and not the purpose.)",
             ),
             Choice(
                 "It lets one pass train all T predictions of a window.",
@@ -968,7 +1148,7 @@ QUIZ = (
         ),
     ),
     Question(
-        "A new model for characters has a loss of 0.05 nats, in training and on the validation split "
+        "A new model for English characters has a loss of 0.05 nats, in training and on the validation split "
         "alike. What do you suspect?",
         (
             Choice(

@@ -59,19 +59,37 @@ def without_head(layer, head, n_heads):
     return silenced
 
 
-# How answers are run. A case has its heads apart, (batch, position, head, d_head), so that every
-# size is a prime; side by side they are the (batch, position, d_model) that an answer is given.
+# How answers are run. A case's x has its heads apart, (batch, position, head, d_head), so that every
+# size is a prime; side by side they are the (batch, position, d_model) that an answer is given, and
+# that `shown` tells of.
 
 
-def _split(answer, x_with_heads_apart):
-    return answer(x_with_heads_apart.flatten(2), x_with_heads_apart.shape[2])
+def _split(answer, x):
+    return answer(x.flatten(2), x.shape[2])
 
 
-def _run_layer(answer, x_with_heads_apart, mask):
+def _split_of(x):
+    return f"x {tuple(x.flatten(2).shape)}, n_heads={x.shape[2]}"
+
+
+def _run_layer(answer, x, mask):
     """The output of a layer of the answer's, filled with the same numbers each time."""
-    _, position, n_heads, d_head = x_with_heads_apart.shape
+    _, position, n_heads, d_head = x.shape
     layer = _filled(answer(n_heads * d_head, n_heads), n_heads * d_head)
-    return layer(x_with_heads_apart.flatten(2), _mask(mask, position))
+    return layer(x.flatten(2), _mask(mask, position))
+
+
+def _layer_of(x, mask):
+    _, position, n_heads, d_head = x.shape
+    masks = {
+        "earlier": f"causal_mask({position})",
+        "later": f"causal_mask({position}).T",
+        "all": f"all True ({position}, {position})",
+    }
+    return (
+        f"d_model={n_heads * d_head}, n_heads={n_heads}, x {tuple(x.flatten(2).shape)}, "
+        f"may_attend {masks[mask]}"
+    )
 
 
 def _filled(layer, d_model):
@@ -104,21 +122,26 @@ def _mask(kind, length):
     return {"earlier": earlier, "later": earlier.T, "all": torch.ones_like(earlier)}[kind]
 
 
-def _silence(answer, x_with_heads_apart, head):
+def _silence(answer, x, head):
     """What the copy puts out, and whether the layer given was left alone."""
-    _, position, n_heads, d_head = x_with_heads_apart.shape
+    _, position, n_heads, d_head = x.shape
     with torch.random.fork_rng(devices=[]):  # the notebook's random numbers are none of ours
         layer = MultiHeadAttention(n_heads * d_head, n_heads)
     _filled(layer, n_heads * d_head)
     before = copy.deepcopy(layer.state_dict())
     silenced = answer(layer, head, n_heads)
-    x, after = x_with_heads_apart.flatten(2), layer.state_dict()
+    x, after = x.flatten(2), layer.state_dict()
     same = all(torch.equal(before[name], after[name]) for name in before)
     output = silenced(x, _mask("earlier", position)) if callable(silenced) else silenced
     return {
         "the layer given": "as it was" if same else "changed",
         "what the silenced layer puts out": output,
     }
+
+
+def _silenced_of(x, head):
+    n_heads = x.shape[2]
+    return f"a layer of d_model={n_heads * x.shape[3]}, head={head}, n_heads={n_heads}"
 
 
 def _counted(*shape):
@@ -209,6 +232,7 @@ SPLIT = Exercise(
     solution=split_heads,
     cases=_split_cases,
     call=_split,
+    shown=_split_of,
     misconceptions=(
         Misconception("view without transpose", _by_view, _VIEW),
         Misconception(
@@ -248,6 +272,14 @@ SPLIT = Exercise(
             _transposed_first,
             "You transpose first and cut then. After the transposition the numbers of a column lie side "
             "by side, and the cut goes through them. First cut the last axis, then transpose.",
+        ),
+        Misconception(
+            "cut in the wrong order, then transposed",
+            lambda x, n_heads: _by_view(x, n_heads).transpose(1, 2),
+            "The cut is (batch, head, position, d_head) already, and `transpose` then turns its axes round. Two "
+            "faults: the order of the axes, and with it the numbers, for `view` moves none and has "
+            "cut through the tokens. Cut in the order in which they lie, (batch, **position, head**, d_head), "
+            "then `transpose(1, 2)`.",
         ),
         Misconception(
             "heads before the batch",
@@ -451,6 +483,12 @@ def _scaled_by_d_model(self, x, may_attend):
     )
 
 
+def _scaled_twice(self, x, may_attend):
+    query, key, value = _parts(self, x)
+    query = query / math.sqrt(query.shape[-1])
+    return self.output(merge_heads(masked_attention(query, key, value, may_attend)[0]))
+
+
 def _swapped(self, x, may_attend):
     query, key, value = _parts(self, x)
     return self.output(merge_heads(masked_attention(key, query, value, may_attend)[0]))
@@ -545,6 +583,7 @@ HEADS = Exercise(
     solution=MultiHeadAttention,
     cases=_layer_cases,
     call=_run_layer,
+    shown=_layer_of,
     misconceptions=(
         Misconception(
             "split by view",
@@ -602,6 +641,12 @@ HEADS = Exercise(
             _layer(_scaled_by_d_model),
             "Your scores are divided by √d_model. A head's queries and keys have d_head entries, and "
             "√d_head is the spread to undo (lesson 03). `masked_attention` takes it from the queries that it gets.",
+        ),
+        Misconception(
+            "scaled twice",
+            _layer(_scaled_twice),
+            "Your scores are divided by √d_head twice, that is by d_head: `masked_attention` does it itself. "
+            "Give it the queries as they are.",
         ),
         Misconception(
             "one wide head",
@@ -683,7 +728,7 @@ HEADS = Exercise(
         Misconception(
             "heads averaged",
             _layer(_averaged),
-            "You take the mean of the heads, which leaves d_head columns and mixes what the heads were to "
+            "You average or add up the heads, which leaves d_head columns and mixes what the heads were to "
             "keep apart. Put them side by side: `merge_heads`.",
         ),
         Misconception(
@@ -947,6 +992,7 @@ WITHOUT = Exercise(
     solution=without_head,
     cases=_silence_cases,
     call=_silence,
+    shown=_silenced_of,
     misconceptions=(
         Misconception(
             "rows of W_O",
@@ -1026,8 +1072,9 @@ WITHOUT = Exercise(
         Misconception(
             "queries or keys silenced",
             _change(_no_query),
-            "With queries (or keys) of zeros all scores are 0, and a softmax makes equal weights of them: the head "
-            "now reads everything alike, and still passes on what it read. Cut what it *adds*: its columns of "
+            "With queries of zeros, or keys that are all alike, all scores of a row are equal, and a softmax makes "
+            "equal weights of them: the head now reads everything alike, and still passes on what it read. Cut what "
+            "it *adds*: its columns of "
             "`output.weight`.",
         ),
         Misconception(
@@ -1200,7 +1247,7 @@ QUIZ = (
                 "That is what was measured, and no more. Michel et al. (2019) found it to be true of many heads, one at a time.",
             ),
             Choice(
-                "The model could have been trained with one head from the start.",
+                "The model could as well have been trained without this head.",
                 False,
                 "That is another experiment. What training needs and what the finished model needs are different questions.",
             ),

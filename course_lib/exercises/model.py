@@ -69,7 +69,8 @@ class Exercise:
 
     cases: argument tuples, or a function that returns them; for a class, pairs
     (arguments of the constructor, arguments of the call). `call(answer, *case)` replaces the
-    default way to run an answer; `reference` replaces the solution as the source of truth.
+    default way to run an answer, and `shown(*case)` the default way to say what it was given;
+    `reference` replaces the solution as the source of truth.
     A number counts as right when |got - expected| <= tolerance * (1 + |expected|).
     """
 
@@ -84,6 +85,7 @@ class Exercise:
     cases: Iterable[tuple] | Callable[[], Iterable[tuple]] = ()
     reference: Any = None
     call: Callable | None = None
+    shown: Callable[..., str] | None = None
     tolerance: float = 1e-5
     seconds: float = 10.0
 

@@ -107,6 +107,15 @@ def test_one_wrong_entry_is_found_and_shown():
     assert verdict.facts == ("Seen in case 3 of 3, with scores (11, 2), scale=2.0.",)
 
 
+def test_an_exercise_may_say_itself_what_its_case_shows():
+    def shown(scores, scale):
+        return f"{scores.numel()} scores, times {scale}"
+
+    exercise = dataclasses.replace(find("98.weights"), shown=shown)
+    verdict = examine(exercise, turned(lambda r: r + 1))
+    assert verdict.facts == ("Seen in case 1 of 3, with 35 scores, times 1.0.",)
+
+
 def test_a_difference_below_the_tolerance_passes_and_above_does_not():
     assert examine(find("98.weights"), turned(lambda r: r + 1e-6)).passed
     assert not examine(find("98.weights"), turned(lambda r: r + 3e-5)).passed

@@ -1,5 +1,6 @@
 """Lesson 04's checks: other right ways pass, and wrong ones that nobody foresaw are told why."""
 
+import itertools
 import math
 
 import numpy as np
@@ -66,13 +67,6 @@ def everything_after(model, tokens, vocab_size):
     return False
 
 
-def cut_short(model, tokens, vocab_size):
-    """What is not there cannot be read."""
-    outputs = model(tokens)
-    differences = [model(tokens[:t]) - outputs[:t] for t in range(1, len(tokens))]
-    return any(bool((d.abs() > 1e-4).any()) for d in differences)
-
-
 def every_token(model, tokens, vocab_size):
     found = []
     for place in range(len(tokens)):
@@ -80,6 +74,38 @@ def every_token(model, tokens, vocab_size):
             changed = torch.cat([tokens[:place], torch.tensor([token]), tokens[place + 1 :]])
             found.append((model(changed) - model(tokens)).abs()[:place].gt(1e-4).any().item())
     return any(found)
+
+
+def judged_by(differ, another=lambda token, vocab_size: (token + 1) % vocab_size):
+    """A leak test with another way to compare earlier outputs, or to choose a token."""
+
+    def leak_test(model, tokens, vocab_size):
+        outputs = model(tokens)
+        for place in range(1, len(tokens)):
+            changed = tokens.clone()
+            changed[place] = another(tokens[place], vocab_size)
+            if differ(model(changed)[:place], outputs[:place]):
+                return True
+        return False
+
+    return leak_test
+
+
+def larger(limit):
+    return lambda new, old: bool((new - old).abs().max() > limit)
+
+
+close_within_1e_4 = judged_by(lambda new, old: not torch.allclose(new, old, atol=1e-4))
+
+
+def put_back(model, tokens, vocab_size):
+    outputs, found = model(tokens), False
+    for place in range(1, len(tokens)):
+        token = tokens[place].item()
+        tokens[place] = (token - 1) % vocab_size
+        found |= larger(1e-4)(model(tokens)[:place], outputs[:place])
+        tokens[place] = token
+    return found
 
 
 @pytest.mark.parametrize(
@@ -94,7 +120,8 @@ def every_token(model, tokens, vocab_size):
         ("04.attention", mended),
         ("04.leak", everything_after),
         ("04.leak", every_token),
-        ("04.leak", cut_short),
+        ("04.leak", close_within_1e_4),
+        ("04.leak", put_back),
     ],
 )
 def test_another_right_way_passes(exercise, answer):
@@ -130,6 +157,10 @@ def one_vector_alone(model, tokens, vocab_size):
     return bool((model(changed) - model(tokens))[:place].abs().max() > 1e-4)
 
 
+def always(token):
+    return judged_by(larger(1e-4), lambda old, vocab_size: token)
+
+
 def without_the_last(model, tokens, vocab_size):
     return everything_after(lambda shown: model(shown)[:-2], tokens, vocab_size)
 
@@ -143,12 +174,81 @@ def without_the_last(model, tokens, vocab_size):
         ("04.attention", cut, "gradient"),
         ("04.leak", one_vector_alone, "a model whose first token reads the second"),
         ("04.leak", without_the_last, "`True`, got `False`"),
+        ("04.leak", always(2), "`True`, got `False`"),
+        ("04.leak", always(3), "`True`, got `False`"),
     ],
 )
 def test_a_wrong_way_that_was_not_foreseen_is_told_what_differs(exercise, answer, words):
     verdict = examine(find(exercise), answer)
     assert verdict.status == "not yet" and verdict.misconception is None
     assert words in verdict.message, verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "misconception"),
+    [
+        (always(0), "always the same new token"),
+        (always(1), "always token 1"),
+        (judged_by(larger(1e-4), lambda token, size: size - 1), "always the last token"),
+        (judged_by(larger(1e-4), lambda token, size: size - 1 - token), "the middle token stays"),
+        (judged_by(larger(1e-4), lambda token, size: size // 2), "the middle token stays"),
+        (judged_by(larger(1e-4), lambda token, size: torch.randint(size, ())), "drawn at random"),
+        (judged_by(larger(1e-5)), "too strict"),
+        (judged_by(larger(1e-6)), "too strict"),
+        (judged_by(lambda new, old: not torch.allclose(new, old)), "too strict"),
+        (judged_by(lambda new, old: ((new - old) / old).abs().max() > 1e-4), "too strict"),
+        (judged_by(lambda new, old: (new - old).abs().sum() > 1e-4), "added up"),
+        (judged_by(lambda new, old: (new - old).norm() > 1e-4), "added up"),
+        (judged_by(lambda new, old: (new - old).abs().mean() > 1e-4), "the mean difference"),
+        (judged_by(lambda new, old: ((new - old) ** 2).mean() > 1e-4), "too coarse"),
+        (judged_by(larger(1e-3)), "too coarse"),
+        (judged_by(larger(1e-2)), "too coarse"),
+        (judged_by(larger(0.1)), "too coarse"),
+    ],
+)
+def test_a_leak_test_that_changes_nothing_or_measures_otherwise_is_told_so(answer, misconception):
+    answer = (lambda inner: lambda *case: bool(inner(*case)))(answer)  # a Python bool, each time
+    assert examine(find("04.leak"), answer).misconception.startswith(misconception)
+
+
+def test_a_text_cut_short_is_not_another_token():
+    def cut_short(model, tokens, vocab_size):
+        outputs = model(tokens)
+        differences = [model(tokens[:t]) - outputs[:t] for t in range(1, len(tokens))]
+        return any(bool((d.abs() > 1e-4).any()) for d in differences)
+
+    assert examine(find("04.leak"), cut_short).misconception == "cut short"
+
+
+def test_a_leak_case_is_shown_by_its_model_and_tokens():
+    verdict = examine(find("04.leak"), always(3))
+    assert verdict.facts[0].endswith(
+        "with a model whose first token reads the second, tokens=[2, 3, 1], vocab_size=5."
+    )
+
+
+def test_a_row_with_nothing_to_read_is_no_matter_of_how_much_is_subtracted():
+    def subtracted(amount):
+        def answer(query, key, value, may_attend):
+            scores = query @ key.mT / math.sqrt(query.shape[-1])
+            weights = (scores + (~may_attend).to(scores.dtype) * -amount).softmax(-1)
+            return weights @ value, weights
+
+        return answer
+
+    names = [examine(find("04.attention"), subtracted(x)).misconception for x in (1e9, 1e10, 1e4)]
+    assert names == ["a large number subtracted"] * 2 + ["a number subtracted"]
+
+
+def test_pairs_in_a_list_are_no_two_tensors():
+    def in_a_loop(tokens):
+        return [(tokens[..., t], tokens[..., t + 1]) for t in range(tokens.shape[-1] - 1)]
+
+    def all_pairs(tokens):
+        return list(itertools.pairwise(tokens))
+
+    verdicts = [examine(find("04.targets"), answer) for answer in (in_a_loop, all_pairs)]
+    assert all("two tensors" in verdict.message for verdict in verdicts), verdicts
 
 
 def test_gradients_that_are_no_numbers_are_refused_where_the_numbers_are_right():

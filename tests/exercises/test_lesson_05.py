@@ -158,6 +158,26 @@ class Unscaled(Variant):
         return super().attend(query * math.sqrt(query.shape[-1]), key, value, may_attend)
 
 
+class ScaledTwice(Variant):
+    def attend(self, query, key, value, may_attend):
+        return super().attend(query, key / math.sqrt(key.shape[-1]), value, may_attend)
+
+
+class Summed(Variant):
+    merge = staticmethod(lambda heads: heads.sum(dim=1))
+
+
+def cut_then_turned(x, n_heads):
+    return x.view(x.shape[0], n_heads, x.shape[1], -1).transpose(1, 2)
+
+
+def keys_alike(layer, head, n_heads):
+    silenced = copy.deepcopy(layer)
+    width = layer.key.out_features // n_heads
+    silenced.key.weight.data[head * width : (head + 1) * width] = 0
+    return silenced
+
+
 class MaskedAfterwards(Variant):
     def attend(self, query, key, value, may_attend):
         return (library.attention(query, key, value)[1] * may_attend) @ value
@@ -228,3 +248,29 @@ def test_a_wrong_way_that_was_not_foreseen_is_told_what_differs(exercise, answer
     verdict = examine(find(exercise), answer)
     assert verdict.status == "not yet" and verdict.misconception is None
     assert words in verdict.message, verdict
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "words"),
+    [
+        ("05.split", cut_then_turned, "Two faults"),
+        ("05.heads", ScaledTwice, "divided by √d_head twice"),
+        ("05.heads", Summed, "You average or add up the heads"),
+        ("05.ablate", keys_alike, "all scores of a row are equal"),
+    ],
+)
+def test_a_wrong_way_that_was_foreseen_is_told_in_words_that_fit(exercise, answer, words):
+    verdict = examine(find(exercise), answer)
+    assert verdict.misconception and words in verdict.message, verdict
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "shown"),
+    [
+        ("05.split", lambda x, n_heads: x, "x (2, 5, 21), n_heads=3"),
+        ("05.heads", AHeadAList, "d_model=21, n_heads=3, x (2, 5, 21), may_attend causal_mask(5)"),
+        ("05.ablate", lambda layer: layer, "a layer of d_model=21, head=0, n_heads=3"),
+    ],
+)
+def test_a_case_is_shown_as_the_answer_meets_it(exercise, answer, shown):
+    assert examine(find(exercise), answer).facts[-1].endswith(f", with {shown}.")
