@@ -59,7 +59,7 @@ def _type_remedy(expected: Any, got: Any) -> str:
 
 
 def _container_remedy(expected: Any, got: Any) -> str:
-    if isinstance(expected, tuple) and isinstance(got, list):
+    if isinstance(expected, tuple) and isinstance(got, list) and len(got) == len(expected):
         return "`return a, b` without square brackets makes a tuple."
     if isinstance(expected, (tuple, list)) and not isinstance(got, (tuple, list)):
         return f"Return all {len(expected)} parts, separated by commas."

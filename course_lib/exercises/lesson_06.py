@@ -111,89 +111,6 @@ def _distance(query_positions, key_positions):
     return (query_positions[:, None] - key_positions).abs()
 
 
-DISCOUNT = Exercise(
-    id="06.discount",
-    title="Four steps further away",
-    stars=1,
-    minutes=3,
-    solution=value("answer = math.exp((5 - 1) * 0.5)"),
-    tolerance=2e-3,
-    misconceptions=(
-        Misconception(
-            "the difference of the scores",
-            2.0,
-            "2 is by how much the scores differ: −0.5 and −2.5. The weights come out of a softmax, and "
-            "there a lead of 2 in the score is a factor of e² in the weight.",
-        ),
-        Misconception(
-            "slope forgotten",
-            math.exp(4),
-            "You took the exponential of the difference in distance, 4. Each step costs half a point, "
-            "the slope: the scores differ by 4 · 0.5.",
-        ),
-        Misconception(
-            "the far key's penalty alone",
-            math.exp(2.5),
-            "That compares the far key with a key at distance 0. The near one pays something too: it "
-            "is one token back, and its score is 0.5 lower.",
-        ),
-        Misconception(
-            "ratio of the distances",
-            5.0,
-            "You divided the distances. The penalty grows in proportion to the distance, but it is a "
-            "penalty on the *score*; what the softmax makes of it falls much faster.",
-        ),
-        Misconception(
-            "the other way round",
-            math.exp(-2),
-            "That is how much of the near key's weight the far one gets. Asked for is the other "
-            "ratio, near to far, which is above 1.",
-        ),
-        Misconception(
-            "powers of two",
-            4.0,
-            "2² = 4: the slopes of ALiBi are powers of two, the softmax takes powers of e.",
-        ),
-        Misconception(
-            "the penalties added",
-            math.exp(3),
-            "e³: you added the two penalties (or counted 1 + 5 steps). A softmax looks at the difference "
-            "of two scores, here 2.",
-        ),
-        Misconception(
-            "one step only",
-            math.exp(0.5),
-            "That is the factor of a single step. From the near key to the far one there are four, and the "
-            "factors multiply.",
-        ),
-        Misconception(
-            "the penalties added, with their minus",
-            math.exp(-3),
-            "e⁻³: you added the two penalties. A softmax looks at the difference of two scores, here 2, "
-            "and near to far is above 1.",
-        ),
-        Misconception(
-            "rounded to a whole number",
-            7.0,
-            "Right when rounded to a whole number; one decimal at least is asked for, because a neighbour "
-            "of 7 may be a slip.",
-        ),
-        Misconception(
-            "powers of ten",
-            10.0**2,
-            "You took a power of 10. The softmax has e ≈ 2.718 in its place.",
-        ),
-    ),
-    hints=(
-        "By how much does ALiBi lower the score of each key? Slope times distance.",
-        "The scores were equal before. Now they differ by 4 · 0.5. What does a softmax make of two "
-        "scores that differ by so much? Lesson 02: a lead of 1 is a factor of e.",
-        "`math.exp(…)` of the difference.",
-    ),
-    why="The penalties are 0.5 and 2.5, so the near key leads by 2, and e² ≈ 7.39. Four steps with a "
-    "slope of 1/2 cost as much as eight with 1/4: the slope decides how far a head sees.",
-)
-
 SINUSOIDAL = Exercise(
     id="06.sinusoidal",
     title="A clock with many hands",
@@ -359,6 +276,89 @@ SINUSOIDAL = Exercise(
     why="The speeds form a geometric sequence from 1 down to nearly 1/10,000, and each angle gives the two "
     "coordinates of a hand. Nothing is learned, so any position has its vector, also one that no "
     "training ever met. Whether a model can *use* that vector is another question.",
+)
+
+DISCOUNT = Exercise(
+    id="06.discount",
+    title="Four steps further away",
+    stars=1,
+    minutes=3,
+    solution=value("answer = math.exp((5 - 1) * 0.5)"),
+    tolerance=2e-3,
+    misconceptions=(
+        Misconception(
+            "the difference of the scores",
+            2.0,
+            "2 is by how much the scores differ: −0.5 and −2.5. The weights come out of a softmax, and "
+            "there a lead of 2 in the score is a factor of e² in the weight.",
+        ),
+        Misconception(
+            "slope forgotten",
+            math.exp(4),
+            "You took the exponential of the difference in distance, 4. Each step costs half a point, "
+            "the slope: the scores differ by 4 · 0.5.",
+        ),
+        Misconception(
+            "the far key's penalty alone",
+            math.exp(2.5),
+            "That compares the far key with a key at distance 0. The near one pays something too: it "
+            "is one token back, and its score is 0.5 lower.",
+        ),
+        Misconception(
+            "ratio of the distances",
+            5.0,
+            "You divided the distances. The penalty grows in proportion to the distance, but it is a "
+            "penalty on the *score*; what the softmax makes of it falls much faster.",
+        ),
+        Misconception(
+            "the other way round",
+            math.exp(-2),
+            "That is how much of the near key's weight the far one gets. Asked for is the other "
+            "ratio, near to far, which is above 1.",
+        ),
+        Misconception(
+            "powers of two",
+            4.0,
+            "2² = 4: the slopes of ALiBi are powers of two, the softmax takes powers of e.",
+        ),
+        Misconception(
+            "the penalties added",
+            math.exp(3),
+            "e³: you added the two penalties (or counted 1 + 5 steps). A softmax looks at the difference "
+            "of two scores, here 2.",
+        ),
+        Misconception(
+            "one step only",
+            math.exp(0.5),
+            "That is the factor of a single step. From the near key to the far one there are four, and the "
+            "factors multiply.",
+        ),
+        Misconception(
+            "the penalties added, with their minus",
+            math.exp(-3),
+            "e⁻³: you added the two penalties. A softmax looks at the difference of two scores, here 2, "
+            "and near to far is above 1.",
+        ),
+        Misconception(
+            "rounded to a whole number",
+            7.0,
+            "Right when rounded to a whole number; one decimal at least is asked for, because a neighbour "
+            "of 7 may be a slip.",
+        ),
+        Misconception(
+            "powers of ten",
+            10.0**2,
+            "You took a power of 10. The softmax has e ≈ 2.718 in its place.",
+        ),
+    ),
+    hints=(
+        "By how much does ALiBi lower the score of each key? Slope times distance.",
+        "The scores were equal before. Now they differ by 4 · 0.5. What does a softmax make of two "
+        "scores that differ by so much? Lesson 02: a lead of 1 is a factor of e.",
+        "`math.exp(…)` of the difference.",
+    ),
+    why="The penalties are 0.5 and 2.5, so the near key leads by 2, and e² ≈ 7.39. Four steps with a "
+    "slope of 1/2 cost as much as eight with 1/4: the slope decides how far a head sees.",
 )
 
 SLOPES = Exercise(
