@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["COURSE_THREADS"] = "1"
 os.environ["MPLBACKEND"] = "agg"
+
+# Started in the background, pytest may have been given these ignored; some tests are about them.
+for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if signal.getsignal(getattr(signal, name, signal.SIGTERM)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, name), usual)
 
 
 @pytest.fixture(autouse=True)
