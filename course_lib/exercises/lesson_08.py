@@ -109,6 +109,20 @@ def _require_parts(module, name, wanted):
             f"Among the parameters of your module the check {said}. Use the names and shapes of the "
             "task."
         )
+    require_learning(module, wanted)
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    first: dict[int, str] = {}  # by the tensor's identity
+    for part in wanted:
+        other = first.setdefault(id(parameters[part]), part)
+        if other != part:
+            raise WrongParts(
+                f"`{other}` and `{part}` are one parameter under two names: what the one learns, the "
+                "other has to follow. Make two parts."
+            )
+
+
+def require_learning(module, wanted):
+    """Refuse a module in which one of these names is no parameter, or one that is frozen."""
     parameters = dict(module.named_parameters(remove_duplicate=False))
     learning = {part for part, tensor in parameters.items() if tensor.requires_grad}
     fixed = [f"`{part}`" for part in wanted if part not in learning]
@@ -118,14 +132,6 @@ def _require_parts(module, name, wanted):
             "`parameters()` finds, and changes what asks for a gradient. Wrap it in `nn.Parameter(…)`, "
             "in place of a buffer, and leave `requires_grad` on."
         )
-    first: dict[int, str] = {}  # by the tensor's identity
-    for part in wanted:
-        other = first.setdefault(id(parameters[part]), part)
-        if other != part:
-            raise WrongParts(
-                f"`{other}` and `{part}` are one parameter under two names: what the one learns, the "
-                "other has to follow. Make two parts."
-            )
 
 
 def _some(parts):

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from course_lib.exercises.lesson_04 import causal_mask
-from course_lib.exercises.lesson_08 import Block, LayerNorm
+from course_lib.exercises.lesson_08 import Block, LayerNorm, require_learning
 from course_lib.exercises.model import Choice, Exercise, Misconception, Question
 from course_lib.exercises.trial import WrongParts
 
@@ -59,7 +59,7 @@ def mask_tokens(tokens, hidden, mask_token):
 def decoder_inputs(target, start):
     """What the decoder reads while it writes the target (batch, position): the same shape.
 
-    At each position the target's token before it; at the first one, `start`.
+    At each position the target's token before it; at the first one, `start`, a token (int).
     """
     first = torch.full_like(target[:, :1], start)
     return torch.cat([first, target[:, :-1]], dim=1)
@@ -80,10 +80,12 @@ def _numbers_for(sizes):
 
 
 def _require_parts(model, numbers):
-    """Refuse a model whose parameters are not those of the lesson's GPT, and name the odd ones."""
+    """Refuse a model whose parameters are not those of the lesson's GPT, or do not learn."""
     if not isinstance(model, nn.Module):
         name = type(model).__name__
         raise WrongParts(f"`{name}` is not a module yet: write `class {name}(nn.Module)`.")
+    if isinstance(getattr(model, "head", None), nn.Embedding):
+        raise WrongParts("`head` is an `nn.Embedding`; it should be an `nn.Linear`.")
     found = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     wanted = {name: tuple(tensor.shape) for name, tensor in numbers.items()}
     missing = {name: shape for name, shape in wanted.items() if name not in found}
@@ -105,6 +107,7 @@ def _require_parts(model, numbers):
             f"The parameters of your GPT are not those the check fills in. {' '.join(says)} "
             "Use the names in the docstring."
         )
+    require_learning(model, wanted)
 
 
 def _list_parts(parts):
@@ -116,6 +119,7 @@ def _list_parts(parts):
 def _assembled(answer, sizes, tokens):
     """A GPT's logits, its size, and the gradients of its parameters, once known numbers are in it.
 
+    It is called twice, for a text and for one that is a token shorter: what it kept must not matter.
     sizes: vocab_size, context_length, n_layers, d_model, n_heads.
     """
     numbers = _numbers_for(sizes)
@@ -125,15 +129,22 @@ def _assembled(answer, sizes, tokens):
     logits = model(tokens)
     return {
         "logits": logits,
+        "logits of a shorter text": model(tokens[:, :-1]),
         "number of parameters": sum(parameter.numel() for parameter in model.parameters()),
         "gradients": _gradients(model, logits),
     }
 
 
 def _gradients(model, logits):
-    """Of a fixed weighted sum of the logits, by name; a sentence where none flow back."""
-    if not (isinstance(logits, torch.Tensor) and logits.requires_grad):
-        return "none flow back from the logits"
+    """Of a fixed weighted sum of the logits, by name; of what cannot be logits there are none."""
+    if not (isinstance(logits, torch.Tensor) and logits.is_floating_point()):
+        return {}
+    if not logits.requires_grad:
+        raise WrongParts(
+            "No gradient flows back from your logits, so nothing could be learned: did you use "
+            "`torch.no_grad()`, `.detach()` or `.data` on the way? Writing a text needs no gradients, "
+            "and switches them off outside the model; training needs them."
+        )
     weights = torch.randn(logits.shape, generator=torch.Generator().manual_seed(10))
     # by every name it has: which name of a tied matrix comes first is the learner's choice
     named = dict(model.named_parameters(remove_duplicate=False))
@@ -144,6 +155,12 @@ def _gradients(model, logits):
         name: torch.zeros_like(parameter) if gradient is None else gradient
         for (name, parameter), gradient in zip(named.items(), found, strict=True)
     }
+
+
+def _say_gpt(sizes, tokens):
+    names = ("vocab_size", "context_length", "n_layers", "d_model", "n_heads")
+    given = ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
+    return f"`GPT({given})` and tokens of the shape {tuple(tokens.shape)}"
 
 
 def _gpt_cases():
@@ -288,6 +305,36 @@ class _OneHead(GPT):
         super().__init__(vocab_size, context_length, n_layers, d_model, 1)
 
 
+class _MaskKept(GPT):
+    def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+        super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+        self.may_attend = None
+
+    def forward(self, tokens):
+        if self.may_attend is None:
+            self.may_attend = causal_mask(tokens.shape[1])
+        return _through(self, _embedded(self, tokens), self.may_attend)
+
+
+class _Sequence(GPT):
+    def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+        super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+        self.blocks = nn.Sequential(*self.blocks)
+
+    def forward(self, tokens):
+        x = self.blocks(_embedded(self, tokens), causal_mask(tokens.shape[1]))
+        return self.head(self.final_norm(x))
+
+
+def _looked_up_by_floats(gpt, tokens):
+    places = torch.arange(0.0, tokens.shape[1])
+    return _through(gpt, gpt.token_embedding(tokens) + gpt.position_embedding(places))
+
+
+def _characters_as_positions(gpt, tokens):
+    return _through(gpt, gpt.token_embedding(tokens) + gpt.position_embedding(tokens))
+
+
 def _positions_as_tokens(gpt, tokens):
     places = torch.arange(tokens.shape[1])
     return _through(gpt, gpt.token_embedding(tokens) + gpt.token_embedding(places))
@@ -301,6 +348,7 @@ GPT_CLASS = Exercise(
     solution=GPT,
     cases=_gpt_cases,
     call=_assembled,
+    shown=_say_gpt,
     tolerance=1e-4,
     misconceptions=(
         Misconception(
@@ -358,6 +406,13 @@ GPT_CLASS = Exercise(
             "for as many as there are: `causal_mask(tokens.shape[1])`.",
         ),
         Misconception(
+            "mask kept from the first text",
+            _MaskKept,
+            "Your GPT keeps the mask of the first text it was given, and the next text was shorter. "
+            "Make it anew each time, `causal_mask(tokens.shape[1])`: it costs next to nothing. (Or keep "
+            "one for `context_length` tokens, and cut it to the text's length.)",
+        ),
+        Misconception(
             "no mask given",
             _with_forward(_without_mask),
             "A block wants two things: the vectors, and who may attend to whom. Call "
@@ -374,6 +429,19 @@ GPT_CLASS = Exercise(
             _with_forward(_positions_as_tokens),
             "You look the positions up in `token_embedding`: position 3 then gets the vector of "
             "character 3. They have a table of their own, `position_embedding`.",
+        ),
+        Misconception(
+            "characters as positions",
+            _with_forward(_characters_as_positions),
+            "You look the *characters* up in the table of positions. It wants to know where they "
+            "stand: 0, 1, 2, …, `torch.arange(tokens.shape[1])`.",
+        ),
+        Misconception(
+            "looked up by floats",
+            _with_forward(_looked_up_by_floats),
+            "An embedding is a table, and its rows are found by whole numbers; yours was given floats. "
+            "Tokens are whole numbers as they come, and so is `torch.arange(tokens.shape[1])`, without "
+            "a point and without `.float()`. (From vectors back to scores leads the head, no table.)",
         ),
         Misconception(
             "positions in each block",
@@ -436,9 +504,9 @@ GPT_CLASS = Exercise(
                     + gpt.position_embedding(torch.arange(tokens.shape[1])),
                 )
             ),
-            "The token vectors are multiplied by √d_model. Vaswani et al. do that, because their "
-            "sinusoids are of size 1; a learned table of positions has the size it needs, and GPT-2 "
-            "adds the two as they are.",
+            "The token vectors are multiplied by √d_model. Vaswani et al. do that and give no reason; one "
+            "is that their sinusoids are of size 1. A learned table of positions finds the size it "
+            "needs, and GPT-2 adds the two as they are.",
         ),
         Misconception(
             "final norm left out",
@@ -516,6 +584,13 @@ GPT_CLASS = Exercise(
             "range(n_layers)`.",
         ),
         Misconception(
+            "blocks in an nn.Sequential",
+            _Sequence,
+            "An `nn.Sequential` called as a whole hands on one thing, and a block wants two: the "
+            "vectors, and who may attend to whom. Keep the blocks in an `nn.ModuleList` and loop: "
+            "`x = block(x, may_attend)`.",
+        ),
+        Misconception(
             "sizes of the block swapped",
             _BlocksWithSwappedSizes,
             "The block's sizes have changed places: first its width, then the number of heads, "
@@ -567,6 +642,13 @@ GPT_CLASS = Exercise(
             "You return the logits of the last position alone. That is enough to write with; to train, "
             "every position predicts its successor, so return all of them.",
         ),
+        Misconception(
+            "the likeliest token",
+            _with_forward(lambda gpt, tokens: _through(gpt, _embedded(gpt, tokens)).argmax(dim=-1)),
+            "You return the likeliest token in place of its score. Through `argmax` no gradient flows, "
+            "so nothing could be learned; and sampling wants all the scores (lesson 12). Return the "
+            "logits.",
+        ),
     ),
     hints=(
         "In the constructor: five attributes and the tie. Which sizes has each? The docstring says "
@@ -589,9 +671,9 @@ def _size_cases():
         (11, 7, 2, 6),
         (5, 3, 1, 2),
         (13, 17, 3, 10),
-        (50257, 1024, 12, 768),
-        (50257, 2048, 96, 12288),
-    ]
+        (257, 64, 20, 48),
+        (1031, 128, 5, 24),
+    ]  # all small: who builds a model and counts must not fill the memory
 
 
 def _count(block, final=2, tables=lambda v, t: v + t):
@@ -612,7 +694,6 @@ PARAMETERS = Exercise(
     minutes=6,
     solution=gpt_parameters,
     cases=_size_cases,
-    seconds=30.0,  # who builds GPT-3 without numbers, and counts, needs some
     misconceptions=(
         Misconception(
             "head counted too",
@@ -794,6 +875,11 @@ def _mask_cases():
     yield case(3, 11, 5, 0.6)
 
 
+def _two_names(tokens, hidden, mask_token):
+    both = tokens.masked_fill(hidden, mask_token).masked_fill(~hidden, -100)
+    return both, both
+
+
 MASK_TOKENS = Exercise(
     id="09.mask_tokens",
     title="Blanks to fill in",
@@ -819,6 +905,13 @@ MASK_TOKENS = Exercise(
             "before. That happens when `tokens` itself was changed (`tokens[hidden] = …`), or the "
             "targets were made from the inputs. `masked_fill` and `torch.where` leave the original "
             "alone.",
+        ),
+        Misconception(
+            "one tensor under two names",
+            _two_names,
+            "Two names, one tensor: `inputs = tokens` copies nothing, so what you write into the "
+            "targets stands in the inputs as well, -100 in both. `masked_fill` and `torch.where` make "
+            "a new tensor each, and so does `tokens.clone()`.",
         ),
         Misconception(
             "hidden and shown swapped",
@@ -1115,7 +1208,7 @@ QUIZ = (
             Choice(
                 "Its head has no softmax.",
                 False,
-                "Its head is the same as a GPT's and gives scores for every token.",
+                "Neither has one: both heads give scores, and the softmax comes after.",
             ),
             Choice(
                 "It has no word order.",
@@ -1156,10 +1249,11 @@ QUIZ = (
                 "what comes next.",
             ),
             Choice(
-                "A model without blocks prefers to repeat the character it reads.",
+                "Fresh from PyTorch's random numbers, a model without blocks expects the character it "
+                "has just read.",
                 True,
-                "Its stream is still that character's own embedding, and few vectors fit a vector "
-                "better than itself. Blocks have to write something else over it.",
+                "As a rule: its stream is still that character's own embedding, and few vectors fit a "
+                "vector better than itself. A longer vector may win, and training can change it.",
             ),
             Choice(
                 "Predictions and inputs are the same tokens.",

@@ -128,6 +128,34 @@ class LibrarysNorm(GPT):
         return self.final_norm(x) @ self.token_embedding.weight.T
 
 
+class GrowingMask(GPT):
+    """A mask that is kept, made anew for a longer text and cut for a shorter one."""
+
+    may_attend = causal_mask(1)
+
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        if len(self.may_attend) < length:
+            self.may_attend = causal_mask(length)
+        x = self.token_embedding(tokens) + self.position_embedding(torch.arange(length))
+        for block in self.blocks:
+            x = block(x, self.may_attend[:length, :length])
+        return self.head(self.final_norm(x))
+
+
+class SequenceInALoop(GPT):
+    """An nn.Sequential holds the blocks under the same names, and a loop can go through it."""
+
+    def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+        super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+        self.blocks = nn.Sequential(*self.blocks)
+
+
+def counted_in_memory(vocab_size, context_length, n_layers, d_model):
+    gpt = GPT(vocab_size, context_length, n_layers, d_model, 1)
+    return sum(p.numel() for p in gpt.parameters())
+
+
 def counted_on_meta(vocab_size, context_length, n_layers, d_model):
     with torch.device("meta"):
         gpt = GPT(vocab_size, context_length, n_layers, d_model, 1)
@@ -164,7 +192,10 @@ def rolled(target, start):
     [
         ("09.gpt", BufferedGPT),
         ("09.gpt", LibrarysNorm),
+        ("09.gpt", GrowingMask),
+        ("09.gpt", SequenceInALoop),
         ("09.parameters", counted_on_meta),
+        ("09.parameters", counted_in_memory),
         ("09.parameters", counted_in_one_line),
         ("09.mask_tokens", by_where),
         ("09.mask_tokens", by_assignment),
@@ -175,6 +206,26 @@ def rolled(target, start):
 def test_another_right_way_passes(exercise, answer):
     verdict = examine(find(exercise), answer)
     assert verdict.passed, verdict
+
+
+def test_who_counts_a_built_model_fills_no_memory():
+    for case in find("09.parameters").fresh_cases():
+        assert gpt_parameters(*case) < 5_000_000
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [GPT, BufferedGPT])
+def test_a_newborn_is_sure_of_its_own_character_whichever_way_round_it_is_tied(kind):
+    (path,) = [path for path in lesson_paths() if path.name.startswith("09_")]
+    (cell,) = [cell for cell in read_lesson(path).cells if cell.name == "first-loss"]
+    names = {"torch": torch, "nn": nn, "GPT": kind, "cross_entropy": cross_entropy}
+    exec(compile(cell.source.partition("\n\n\nfor ")[0], "<first-loss>", "exec"), names)
+    tokens = tokens_for((63, 64), batch=16)
+    for seed in range(3):
+        logits = names["newborn"](seed)(tokens)
+        assert (logits.argmax(dim=-1) == tokens).float().mean() > 0.97
+        loss = cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        assert 36 < loss < 50
 
 
 class MaskInTheState(BufferedGPT):
@@ -198,6 +249,45 @@ class Detached(GPT):
         for block in self.blocks:
             x = block(x, causal_mask(tokens.shape[1]))
         return self.head(self.final_norm(x))
+
+
+class UnderNoGrad(GPT):
+    def forward(self, tokens):
+        with torch.no_grad():
+            return super().forward(tokens)
+
+
+class DetachedLogits(GPT):
+    def forward(self, tokens):
+        return super().forward(tokens).detach()
+
+
+class NoReturn(GPT):
+    def forward(self, tokens):
+        super().forward(tokens)
+
+
+class WithTheirLoss(GPT):
+    def forward(self, tokens):
+        return super().forward(tokens), None
+
+
+def frozen(name):
+    """A GPT one part of which asks for no gradient."""
+
+    class Frozen(GPT):
+        def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+            super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+            getattr(self, name).requires_grad_(False)
+
+    return Frozen
+
+
+class FrozenTable(GPT):
+    def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+        super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+        table = torch.randn(context_length, d_model)
+        self.position_embedding = nn.Embedding.from_pretrained(table)
 
 
 class OneContextTooShort(GPT):
@@ -234,6 +324,14 @@ def two_back(target, start):
         ("09.gpt", MaskInTheState, "`triangle (7, 7)`"),
         ("09.gpt", OtherNames, "lacks `token_embedding.weight (11, 6)`"),
         ("09.gpt", Detached, "['gradients']['token_embedding.weight']"),
+        ("09.gpt", UnderNoGrad, "No gradient flows back from your logits"),
+        ("09.gpt", DetachedLogits, "`.detach()`"),
+        ("09.gpt", NoReturn, "['logits']` is `None`: is a `return` missing?"),
+        ("09.gpt", WithTheirLoss, "['logits']` is a Python tuple of 2"),
+        ("09.gpt", frozen("token_embedding"), "no parameter that learns: `token_embedding.weight`"),
+        ("09.gpt", frozen("final_norm"), "no parameter that learns: `final_norm.weight`"),
+        ("09.gpt", frozen("blocks"), "`blocks.0.attention_norm.weight`"),
+        ("09.gpt", FrozenTable, "no parameter that learns: `position_embedding.weight`"),
         ("09.gpt", OneContextTooShort, "has the shape (6, 6); it should be (7, 6)"),
         ("09.gpt", NoModule, "write `class NoModule(nn.Module)`"),
         ("09.parameters", with_two_heads, "Expected"),
@@ -246,3 +344,86 @@ def test_a_wrong_way_that_was_not_foreseen_is_told_what_differs(exercise, answer
     verdict = examine(find(exercise), answer)
     assert verdict.status == "not yet" and verdict.misconception is None
     assert words in verdict.message, verdict
+
+
+class KeptMask(GPT):
+    """The mask of the first text, kept in another way than the misconception does."""
+
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        if not hasattr(self, "mask"):
+            self.mask = causal_mask(length)
+        x = self.token_embedding(tokens) + self.position_embedding(torch.arange(length))
+        for block in self.blocks:
+            x = block(x, self.mask)
+        return self.head(self.final_norm(x))
+
+
+class FloatTokens(GPT):
+    def forward(self, tokens):
+        return self.head(self.final_norm(self.token_embedding(tokens.float())))
+
+
+class BackThroughTheTable(GPT):
+    def forward(self, tokens):
+        return self.token_embedding(self.final_norm(self.token_embedding(tokens)))
+
+
+class TableOfItsOwnAsHead(GPT):
+    def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+        super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+        self.head = nn.Embedding(vocab_size, d_model)
+
+
+class BlocksInARow(GPT):
+    def __init__(self, vocab_size, context_length, n_layers, d_model, n_heads):
+        super().__init__(vocab_size, context_length, n_layers, d_model, n_heads)
+        self.blocks = nn.Sequential(*(Block(d_model, n_heads) for _ in range(n_layers)))
+
+    def forward(self, tokens):
+        x = self.token_embedding(tokens)
+        return self.head(self.blocks(x, causal_mask(tokens.shape[1])))
+
+
+class TokensAtTheirOwnPlace(GPT):
+    def forward(self, tokens):
+        x = self.token_embedding(tokens) + self.position_embedding(tokens)
+        for block in self.blocks:
+            x = block(x, causal_mask(tokens.shape[1]))
+        return self.head(self.final_norm(x))
+
+
+class Likeliest(GPT):
+    def forward(self, tokens):
+        return super().forward(tokens).softmax(dim=-1).argmax(dim=-1)
+
+
+def one_tensor(tokens, hidden, mask_token):
+    inputs = targets = tokens
+    inputs[hidden] = mask_token
+    targets[~hidden] = -100
+    return inputs, targets
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "name"),
+    [
+        ("09.gpt", KeptMask, "mask kept from the first text"),
+        ("09.gpt", FloatTokens, "looked up by floats"),
+        ("09.gpt", BackThroughTheTable, "looked up by floats"),
+        ("09.gpt", TableOfItsOwnAsHead, "head is the embedding"),
+        ("09.gpt", BlocksInARow, "blocks in an nn.Sequential"),
+        ("09.gpt", TokensAtTheirOwnPlace, "characters as positions"),
+        ("09.gpt", Likeliest, "the likeliest token"),
+        ("09.mask_tokens", one_tensor, "one tensor under two names"),
+    ],
+)
+def test_a_foreseen_slip_is_recognised_in_another_hand(exercise, answer, name):
+    verdict = examine(find(exercise), answer)
+    assert verdict.status == "not yet" and verdict.misconception == name, verdict
+
+
+def test_a_case_of_the_gpt_is_told_in_its_arguments_names():
+    (fact, *_) = examine(find("09.gpt"), NoReturn).facts
+    assert "`GPT(vocab_size=11, context_length=7, n_layers=2, d_model=6, n_heads=3)`" in fact
+    assert "tokens of the shape (2, 5)" in fact
