@@ -444,7 +444,7 @@ print("nothing to read:", (~may_attend.any(dim=-1)).tolist())
 assert torch.finfo(torch.float16).max == 65504  # for "In practice"
 
 # %% [markdown] name="nothing-text"
-# The padding's own rows. They look back, and there is nothing but padding. A softmax over −∞ alone is 0/0, which is **NaN**, "not a number". Nobody needs these rows;
+# The padding's own rows. They look back, and there is nothing but padding. A softmax over −∞ alone is 0/0, which is NaN, "not a number" (lesson 03). Nobody needs these rows;
 # can we let them be? We read twice, as with two layers, with three attentions: the formula as it stands; the same, with every
 # NaN replaced by 0; and yours. **Predict**: of the 8 rows, how many are NaN after the second reading? And what do the gradients say?
 
