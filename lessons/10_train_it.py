@@ -145,7 +145,7 @@ random_windows = check("10.windows", random_windows)
 #
 # | symbol | in code | is |
 # |---|---|---|
-# | $p_i$ | `logits.softmax(-1)[i, target]` | the probability the model gave to target i, from its scores, the **logits** |
+# | $p_i$ | `logits.softmax(-1)[i, target]` | the probability the model gave to target i, from its scores, the logits |
 # | $N$ | `targets.numel()` | number of targets: batch × position |
 # | $\eta$ | `rate` | the **learning rate**, another one at each step |
 # | $\hat m$ | `unbiased_mean`: running mean of g, decay $\beta_1$ | where the gradient has been pointing |
