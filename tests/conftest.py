@@ -15,7 +15,7 @@ os.environ["MPLBACKEND"] = "agg"
 
 # Started in the background, pytest may have been given these ignored; some tests are about them.
 for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
-    if signal.getsignal(getattr(signal, name, signal.SIGTERM)) is signal.SIG_IGN:
+    if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, name), usual)
 
 

@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from benchmarks.lesson_tables import write_table
 from course_lib.data.batches import random_windows
 from course_lib.data.corpora import Corpus, load_corpus
+from course_lib.exercises.lesson_09 import decoder_inputs, mask_tokens
 from course_lib.model.config import GPTConfig
 from course_lib.model.encoder import Encoder, EncoderDecoder
 from course_lib.model.gpt import GPT
@@ -70,7 +71,7 @@ def blanks(
     else:
         hide = torch.rand(tokens.shape, generator=windows) < 0.15
     mask = corpus.tokenizer.vocab_size  # one more than there are characters
-    return tokens.masked_fill(hide, mask), tokens.masked_fill(~hide, -100)
+    return mask_tokens(tokens, hide, mask)
 
 
 def newborn(kind: str, corpus: Corpus, start: str, seed: int) -> GPT:
@@ -130,8 +131,7 @@ def exact_answers(seed: int, stages: tuple[int, ...] = T5_STEPS) -> dict[str, li
     def mixed() -> tuple[Tensor, ...]:
         sources, targets = zip(*(examples(task, 32) for task in TASKS), strict=True)
         target = torch.cat(targets)
-        start = torch.full_like(target[:, :1], START)
-        return torch.cat(sources), torch.cat([start, target[:, :-1]], dim=1), target
+        return torch.cat(sources), decoder_inputs(target, START), target
 
     torch.manual_seed(seed)
     shape = {"context_length": 9, "n_layers": 2, "d_model": 64, "n_heads": 4}

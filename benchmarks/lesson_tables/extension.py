@@ -23,10 +23,7 @@ from course_lib.model.gpt import GPT
 from course_lib.runtime import set_threads
 
 TRAINED, FACTOR = 64, 4
-SHORT, LONG = (
-    (TRAINED,),
-    (TRAINED, FACTOR * TRAINED),
-)  # what a model is tested at; tuned at the last
+SHORT, LONG = (TRAINED,), (TRAINED, FACTOR * TRAINED)  # tested at each of them, tuned at the last
 METHODS: dict[str, dict[str, Any]] = {
     "as trained": {},
     "interpolation": {"rotary_scaling": "linear"},
