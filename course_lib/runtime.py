@@ -55,6 +55,11 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def edition() -> str | None:
+    """ "learner" or "solved" in a build or test of the notebooks, None for a person."""
+    return os.environ.get("COURSE_EDITION") or None
+
+
 def duration(seconds: float) -> str:
     """A time as people say it: 8 s, 1 min 20 s, 2 h 5 min."""
     whole = max(0, round(seconds))

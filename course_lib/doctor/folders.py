@@ -10,7 +10,7 @@ from pathlib import Path
 
 from course_lib.doctor.checkout import beside, script
 from course_lib.doctor.findings import Finding
-from course_lib.runtime import PROJECT_FOLDER, CourseError
+from course_lib.runtime import PROJECT_FOLDER, CourseError, edition
 
 ENOUGH_BYTES, FEW_BYTES = 1_000_000_000, 200_000_000  # free disk: a run's folder takes some 10 MB
 
@@ -86,8 +86,8 @@ def learners_places() -> tuple[Finding, ...]:
     """Where progress and answers are kept, and whether they can be."""
     from course_lib.exercises import places
 
-    if places.edition():
-        text = f"COURSE_EDITION={places.edition()} is set, for tests: no progress is kept"
+    if edition():
+        text = f"COURSE_EDITION={edition()} is set, for tests: no progress is kept"
         return (Finding("note", "progress", text, "remove that variable"),)
     answers = places.answers_file("00")
     return (

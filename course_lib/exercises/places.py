@@ -10,14 +10,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from course_lib.runtime import PROJECT_FOLDER
+from course_lib.runtime import PROJECT_FOLDER, edition
 
 PRODUCT = "attention-course"
-
-
-def edition() -> str | None:
-    """ "learner" or "solved" in a build or test of the notebooks, None for a person."""
-    return os.environ.get("COURSE_EDITION") or None
 
 
 def home() -> Path | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from course_lib.exercises import places
 from course_lib.exercises.safe_files import locked, replace_text, set_aside
-from course_lib.runtime import notice
+from course_lib.runtime import edition, notice
 
 VERSION = 1
 COUNTS = ("attempts", "passes", "hints")
@@ -85,7 +85,7 @@ def _change(edit: Callable[[dict], None] | None) -> dict:
         except OSError as error:
             _tell(f"progress cannot be kept in {path} ({error}); it lasts until the kernel stops")
             _memory[path] = _peek(path)
-    elif path is None and places.edition() is None:
+    elif path is None and edition() is None:
         _tell("there is no home folder to keep progress in; set COURSE_HOME to a folder of yours")
     data = _memory.setdefault(path, _empty())
     if edit is not None:

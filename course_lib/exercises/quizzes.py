@@ -6,17 +6,18 @@ nothing runs. In a live notebook the radio buttons of explorers.quiz_view appear
 
 from __future__ import annotations
 
-from course_lib.exercises import cards, places
+from course_lib.exercises import cards
 from course_lib.exercises.cards import html_text
 from course_lib.exercises.model import Question
 from course_lib.exercises.progress_store import record_quiz
 from course_lib.exercises.registry import quiz_of
+from course_lib.runtime import edition
 
 
 def quiz(lesson: str) -> None:
     """Show a lesson's quiz. Raises CourseError for a lesson without one."""
     questions = quiz_of(lesson)
-    live = cards.in_notebook() and not places.edition()
+    live = cards.in_notebook() and not edition()
     if not live:
         cards.show_both(quiz_html(questions), quiz_text(questions))
         return

@@ -1,9 +1,8 @@
 """The quiz with radio buttons: choose, and see at once why.
 
-Thin: it is given the questions, the sentence for each answer, and a function that records. A saved
-widget cannot be shown again after reopening: its model went with the kernel. So the folded HTML of
-the quiz is displayed first, and a rule of style shows whichever of the two works: the HTML steps
-back while live buttons follow it, and the place of a widget without model is left out.
+Thin: it is given the questions, the sentence for each answer, and a function that records. As with
+every explorer (frame.py), what stays in the notebook, the folded HTML of the quiz, is displayed
+first, and steps back while live buttons follow it.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
-CHILD = ".jp-OutputArea-child"
-LOST = ".jupyter-widgets.jp-OutputArea-output"  # a live view has its widgets one level deeper
+from course_lib.explorers.frame import CHILD, LOST
+
 STYLE = f"""<style>
 {CHILD}:has(.course-quiz):has(~ {CHILD} .course-quiz-live) {{ display: none; }}
 {CHILD}:has(.course-quiz) ~ {CHILD}:has(> {LOST}) {{ display: none; }}
