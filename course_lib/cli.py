@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import fields
 from typing import NoReturn
 
@@ -64,29 +64,47 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def train(options: argparse.Namespace) -> int:
-    """Train a GPT by a preset, or go on with a run that was stopped, and write the run's folder."""
-    from course_lib.training.run_folder import RunFolder
+    """Train a GPT by a preset, or go on with a run that was stopped, and write the run's folder.
+
+    torchrun starts it in several processes, of which one, the leader, writes and speaks.
+    """
+    from course_lib.training.parallel import join_team
+    from course_lib.training.run_folder import LeadersFolder, RunFolder
     from course_lib.training.screen import Patient, ending, nothing_to_do, show_bar, stopped
     from course_lib.training.session import Wishes, open_session
 
     out = usable_path(options.out, "--out")
+    team, options.device = join_team(options.device)
     wishes = Wishes(**{field.name: getattr(options, field.name) for field in fields(Wishes)})
-    with RunFolder(out, resume=options.resume) as folder:
-        session = open_session(folder, wishes)
+    with ExitStack() as stack:
+        stack.callback(team.disband)
+        if not team.leads:
+            warnings.simplefilter("ignore", CourseNotice)  # the leader has the same to say
+            stack.enter_context(redirect_stdout(io.StringIO()))
+        folder = (RunFolder if team.leads else LeadersFolder)(out, resume=options.resume)
+        stack.enter_context(folder)
+        team.wait()  # for the leader to take the folder
+        session = open_session(folder, wishes, team)
         trainer = session.trainer
         if session.finished:
             print(nothing_to_do(trainer, out, "--steps"))
             return 0
-        with redirect_stdout(Patient(sys.stdout)), redirect_stderr(Patient(sys.stderr)):
-            print(session.describe())
-            done, steps = len(trainer.history), trainer.config.steps
-            was_stopped = session.train(
-                lambda records: show_bar(records, done, steps), wishes.stop_after
-            )
-            if was_stopped:
-                print(stopped(trainer, "Ctrl-C"), file=sys.stderr)
-            again = f"python -m course_lib train --resume --out {shlex.quote(str(out))}"
-            print(ending(trainer, session.finish(), out, again))
+        stack.enter_context(redirect_stdout(Patient(sys.stdout)))
+        stack.enter_context(redirect_stderr(Patient(sys.stderr)))
+        print(session.describe())
+        done, steps = len(trainer.history), trainer.config.steps
+        was_stopped = session.train(
+            lambda records: show_bar(records, done, steps, hidden=not team.leads),
+            wishes.stop_after,
+        )
+        if was_stopped and team.size == 1:
+            print(stopped(trainer, "Ctrl-C"), file=sys.stderr)
+        # torchrun gives its processes 30 s after a Ctrl-C
+        result = session.finish(measure=not was_stopped or team.size == 1)
+        again = f"python -m course_lib train --resume --out {shlex.quote(str(out))}"
+        if team.leads:
+            print(ending(trainer, result, out, again))
+        team.wait()  # for the leader to write
         return 130 if was_stopped else 0
 
 
@@ -234,5 +252,7 @@ def _show_notice(message, category, filename, lineno, file=None, line=None) -> N
 
 
 def _fail(message: str) -> int:
-    print(f"error: {' '.join(message.splitlines())}", file=sys.stderr)
+    rank = os.environ.get("RANK")  # of one process among several
+    who = "" if rank is None else f"rank {rank}: "
+    print(f"error: {who}{' '.join(message.splitlines())}", file=sys.stderr)
     return 2

@@ -52,7 +52,7 @@ def test_a_run_leaves_all_its_files(small_run):
     assert set(result) == {
         "val_loss", "test_loss", "best_step", "best_val_loss", "train_seconds",
         "tokens_per_second", "parameters", "dtype", "device", "threads", "precision",
-        "attention_kernel", "seed", "steps",
+        "attention_kernel", "processes", "seed", "steps",
     }  # fmt: skip
     assert (result["steps"], result["device"], result["dtype"]) == (30, "cpu", "float32")
     assert result["tokens_per_second"] == pytest.approx(

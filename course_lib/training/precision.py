@@ -7,7 +7,7 @@ The weights stay float32, so that small updates are not rounded away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -73,19 +73,24 @@ class Precision:
         optimizer: ModelOptimizer,
         parameters: Iterable[nn.Parameter],
         clip: float = float("inf"),
+        average: Callable[[Iterable[nn.Parameter]], None] | None = None,
     ) -> bool:
         """Gradients of the loss, clipped to a norm of `clip`, and one step. Whether it was made.
+
+        average: called on the parameters before clipping, where several processes have gradients.
 
         In float16 a gradient that overflowed skips the step, whole, and halves the scale: the
         optimiser then remembers nothing of it.
         """
         optimizer.zero_grad()
+        parameters = list(parameters)
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        if average is not None:
+            average(parameters)
         if self.scaler is None:
-            loss.backward()
             _clip(parameters, clip)
             optimizer.step()
             return True
-        self.scaler.scale(loss).backward()
         self.scaler.unscale_(optimizer)
         _clip(parameters, clip)
         self.scaler.step(optimizer)

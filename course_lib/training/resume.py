@@ -17,6 +17,7 @@ from torch import Tensor
 
 from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError, notice, set_threads
+from course_lib.training.parallel import ALONE, Team
 from course_lib.training.precision import Precision, choose_precision
 
 
@@ -56,17 +57,18 @@ def set_random_state(state: dict[str, Tensor], data: torch.Generator, device: to
         torch.get_device_module(device).set_rng_state(state["device"])
 
 
-def machine_of(model: GPT, precision: Precision) -> dict[str, Any]:
+def machine_of(model: GPT, precision: Precision, team: Team = ALONE) -> dict[str, Any]:
     """What the last bits of every number depend on, besides the recipe."""
     return {
         "device": str(next(model.parameters()).device),
         "threads": torch.get_num_threads(),
         "precision": precision.name,
         "attention_kernel": model.attention_kernel,
+        "processes": team.size,
     }
 
 
-def take_machine(machine: dict[str, Any], model: GPT) -> Precision:
+def take_machine(machine: dict[str, Any], model: GPT, team: Team = ALONE) -> Precision:
     """Threads, attention kernel and precision as machine_of gave them; a notice if one is lacking.
 
     What is lacking here is replaced: the run goes on, with other last bits.
@@ -85,9 +87,11 @@ def take_machine(machine: dict[str, Any], model: GPT) -> Precision:
     except CourseError:
         name = choose_precision("auto", device)
         lacking.append(f"{machine['precision']} (now {name})")
+    if (processes := machine.get("processes", 1)) != team.size:
+        lacking.append(f"{processes} processes (now {team.size})")
     if lacking:
         notice(
-            f"the run had {', '.join(lacking)}, which this machine lacks: "
+            f"the run had {', '.join(lacking)}: "
             "it goes on, and its numbers will differ from those of an unbroken run"
         )
     return Precision(name, device)

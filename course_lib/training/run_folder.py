@@ -209,6 +209,26 @@ class RunFolder:
         return {**about, "step": last.step, "val_loss": finite(last.val_loss)}
 
 
+class LeadersFolder(RunFolder):
+    """The folder for a process that does not lead: it reads where to go on, and writes nothing."""
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def begin(self, *_: object) -> None:
+        """The leader sees to it."""
+
+    def save(self, trainer: Trainer) -> None:
+        """The leader does."""
+
+    def finish(self, trainer: Trainer, measure: bool = True) -> dict[str, Any]:
+        """The leader does."""
+        return {}
+
+
 def _read_saved(folder: Path) -> Saved:
     config, files = read_sealed(folder)
     for name in (HISTORY, TENSORS, STATE):

@@ -17,17 +17,19 @@ from tqdm import tqdm
 from course_lib.training.trainer import Record, Trainer
 
 
-def show_bar(records: Iterable[Record], done: int, steps: int) -> None:
+def show_bar(records: Iterable[Record], done: int, steps: int, *, hidden: bool = False) -> None:
     """Draw a bar of loss, characters/s and time left while records come."""
     layout = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left{postfix}]"
-    with tqdm(total=steps, initial=done, bar_format=layout, dynamic_ncols=True) as bar:
+    with tqdm(
+        total=steps, initial=done, bar_format=layout, dynamic_ncols=True, disable=hidden
+    ) as bar:
         for record in records:
             speed = record.tokens / max(record.seconds, 1e-9)
             bar.set_postfix_str(
                 f"loss {record.train_loss:.3f}, {speed:,.0f} characters/s", refresh=False
             )
             bar.update(record.step - bar.n)
-            if record.val_loss is not None:
+            if record.val_loss is not None and not hidden:
                 bar.write(f"step {record.step:5,d}: validation loss {record.val_loss:.4f}")
 
 

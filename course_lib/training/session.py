@@ -19,6 +19,7 @@ from course_lib.data.corpora import BUILT_IN, Corpus, load_corpus, require_windo
 from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT, count_parameters
 from course_lib.runtime import CourseError, choose_device, notice, set_threads, threads_asked_for
+from course_lib.training.parallel import ALONE, Team
 from course_lib.training.precision import Precision
 from course_lib.training.presets import TrainingConfig, get_preset
 from course_lib.training.probe import probe
@@ -75,7 +76,8 @@ class Session:
             f"characters of {self.corpus.name}: {config.steps:,} × {config.batch_size} windows of "
             f"{model.config.context_length} characters, on {state.device}, in "
             f"{state.precision.name}, {model.attention_kernel} attention, threads: "
-            f"{torch.get_num_threads()} ({self.why})."
+            f"{torch.get_num_threads()} ({self.why})"
+            + (f", in {self.trainer.team.size} processes." if self.trainer.team.size > 1 else ".")
             + (f" It goes on after step {done:,}." if done else "")
         )
 
@@ -104,10 +106,10 @@ class Session:
                 self.folder.save(self.trainer)
         return stopped
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self, measure: bool = True) -> dict[str, Any]:
         """Write the final files: see RunFolder.finish. A stop meanwhile skips the measuring."""
         try:
-            return self.folder.finish(self.trainer)
+            return self.folder.finish(self.trainer, measure)
         except KeyboardInterrupt:
             return self.folder.finish(self.trainer, measure=False)
 
@@ -120,13 +122,15 @@ class Session:
                 return
 
 
-def open_session(folder: RunFolder, wishes: Wishes) -> Session:
+def open_session(folder: RunFolder, wishes: Wishes, team: Team = ALONE) -> Session:
     """The run that the folder holds, if it may hold one, or else a new one."""
     saved = folder.saved() if folder.resume else None
-    return resumed_session(folder, saved, wishes) if saved else new_session(folder, wishes)
+    if saved:
+        return resumed_session(folder, saved, wishes, team)
+    return new_session(folder, wishes, team)
 
 
-def new_session(folder: RunFolder, wishes: Wishes) -> Session:
+def new_session(folder: RunFolder, wishes: Wishes, team: Team = ALONE) -> Session:
     """A run from its beginning. CourseError for wishes that cannot be."""
     if wishes.corpus is None:
         raise CourseError(f"--corpus is missing: {' or '.join(BUILT_IN)}, or a text file")
@@ -141,8 +145,10 @@ def new_session(folder: RunFolder, wishes: Wishes) -> Session:
     require_windows(corpus.train, config.context_length)
     torch.manual_seed(recipe.seed)
     model = GPT(config).to(device)
-    found = wishes.threads is None and not threads_asked_for()
-    machine = probe(model, recipe, None if found else torch.get_num_threads())
+    # processes that share a processor have one thread each, unless told otherwise
+    found = wishes.threads is None and not threads_asked_for() and team.size == 1
+    threads = None if found else torch.get_num_threads()
+    machine = team.from_leader(lambda: probe(model, recipe, threads))
     set_threads(machine.threads)
     model.attention_kernel = machine.attention_kernel
     trainer = Trainer(
@@ -152,6 +158,7 @@ def new_session(folder: RunFolder, wishes: Wishes) -> Session:
         recipe,
         test_tokens=corpus.test,
         precision=Precision(machine.precision, device),
+        team=team,
     )
     origin = {
         "corpus": corpus.name if wishes.corpus in BUILT_IN else os.path.abspath(corpus.source),
@@ -169,7 +176,7 @@ def new_session(folder: RunFolder, wishes: Wishes) -> Session:
     return Session(folder, trainer, corpus, why)
 
 
-def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes) -> Session:
+def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes, team: Team = ALONE) -> Session:
     """The run where it was saved. CourseError, with both values, for a wish that contradicts it."""
     training, origin = dict(saved.training), saved.origin
     _require_agreement(wishes, saved)
@@ -193,7 +200,9 @@ def resumed_session(folder: RunFolder, saved: Saved, wishes: Wishes) -> Session:
     recipe = TrainingConfig.from_dict(training)
     longer = _extended(recipe, wishes.steps, len(saved.state["history"]))
     model = saved.model.to(_device_of(saved, wishes))
-    trainer = Trainer(model, corpus.train, corpus.validation, longer, test_tokens=corpus.test)
+    trainer = Trainer(
+        model, corpus.train, corpus.validation, longer, test_tokens=corpus.test, team=team
+    )
     folder.restore(trainer, saved)
     folder.begin(trainer, corpus.tokenizer, {**names, **longer.to_dict()}, origin)
     return Session(folder, trainer, corpus, "as in the checkpoint")

@@ -22,6 +22,7 @@ from course_lib.model.gpt import GPT, count_parameters, evaluating
 from course_lib.runtime import CourseError, keep_memory, notice
 from course_lib.training.compiled import Compiled, worth_compiling
 from course_lib.training.optimizer import make_optimizer
+from course_lib.training.parallel import ALONE, Team
 from course_lib.training.precision import Precision, choose_precision
 from course_lib.training.presets import TrainingConfig
 from course_lib.training.resume import (
@@ -83,7 +84,8 @@ class Trainer:
     """Trains a model on a text's tokens by a recipe. `run` does it, step by step.
 
     test_tokens are measured once, by `result`, when the last step is done: nothing is chosen by
-    them. precision is the recipe's where none is given. best_step is the step, and best_loss the
+    them. precision is the recipe's where none is given. team: the processes that share each batch.
+    best_step is the step, and best_loss the
     loss, of the best validation so far; None where there was none.
     """
 
@@ -96,7 +98,9 @@ class Trainer:
         *,
         test_tokens: Tensor | None = None,  # (position,)
         precision: Precision | None = None,
+        team: Team = ALONE,
     ) -> None:
+        team.require_shares(config)
         require_windows(train_tokens, model.config.context_length)
         if model.config.context_length % config.cut_into:
             raise CourseError(
@@ -109,6 +113,8 @@ class Trainer:
         self.validation_tokens = validation_tokens
         self.test_tokens = test_tokens
         self.config = config
+        self.team = team
+        team.same_weights(model)
         if config.precision == "auto" and self.device.type == "cpu":
             keep_memory()  # recipes that say how they compute, as plain does, are left alone
         self.precision = precision or Precision(
@@ -143,7 +149,7 @@ class Trainer:
             if not self._is_due():  # it is if the former run stopped in the middle of an evaluation
                 self._advance()
             if self._is_due():
-                val_loss = evaluate(self.model, self.validation_tokens)
+                val_loss = self.team.from_leader(self._validate)
                 self._record_validation(val_loss)
             yield self.history[-1]
 
@@ -152,17 +158,22 @@ class Trainer:
         self.model.train()
         self.optimizer.set_rate(rate)
         inputs, targets = self._windows()
+        self.team.own_random_numbers(self.config.seed, len(self.history))
         with self.precision.autocast():
             logits = self._forward(inputs)
         loss = next_token_loss(logits.float(), targets)
         self.precision.backward_and_step(
-            loss, self.optimizer, self.model.parameters(), self.config.gradient_clip
+            loss,
+            self.optimizer,
+            self.model.parameters(),
+            self.config.gradient_clip,
+            self.team.average_gradients,
         )
         self._torn = False
-        return loss.item()
+        return self.team.conclude(loss)
 
     def _windows(self) -> tuple[Tensor, Tensor]:
-        """What the next step reads: inputs and targets, both (batch, position)."""
+        """What the next step reads: the team's share of inputs and targets, (batch, position)."""
         config, step, length = self.config, len(self.history), self.model.config.context_length
         if config.windows == "shuffled":
             inputs, targets = shuffled_windows(
@@ -174,6 +185,7 @@ class Trainer:
             )
         if step < config.cut_share * config.steps:
             length //= config.cut_into
+        inputs, targets = self.team.share(inputs), self.team.share(targets)
         return inputs.reshape(-1, length), targets.reshape(-1, length)
 
     def result(self, measure: bool = True) -> dict[str, Any]:
@@ -197,7 +209,7 @@ class Trainer:
             "tokens_per_second": round(last.tokens / last.seconds, 1),
             "parameters": count_parameters(self.model),
             "dtype": str(next(self.model.parameters()).dtype).removeprefix("torch."),
-            **machine_of(self.model, self.precision),
+            **machine_of(self.model, self.precision, self.team),
             "seed": self.config.seed,
             "steps": last.step,
         }
@@ -217,7 +229,7 @@ class Trainer:
             "best_step": self.best_step,
             "best_loss": self.best_loss,
             "scaler": self.precision.state_dict(),
-            "machine": machine_of(self.model, self.precision),
+            "machine": machine_of(self.model, self.precision, self.team),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -234,7 +246,7 @@ class Trainer:
                 f"use steps={len(history)} or more"
             )
         self.optimizer.load_state_dict(state["optimizer"])
-        self.precision = take_machine(state["machine"], self.model)
+        self.precision = take_machine(state["machine"], self.model, self.team)
         self.precision.load_state_dict(state["scaler"])
         set_random_state(state["random"], self.generator, self.device)
         self.history = history
@@ -270,6 +282,11 @@ class Trainer:
         finally:
             if len(self.history) == done:  # the next try draws the same windows and dropout
                 set_random_state(before, self.generator, self.device)
+        if self.team.stopping:
+            raise KeyboardInterrupt
+
+    def _validate(self) -> float | None:
+        return evaluate(self.model, self.validation_tokens)
 
     def _record_validation(self, val_loss: float | None) -> None:
         best = math.inf if self.best_loss is None else self.best_loss

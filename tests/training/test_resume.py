@@ -361,6 +361,7 @@ def test_threads_kernel_and_precision_are_those_of_the_run(tmp_path, monkeypatch
     saved = read(tmp_path / "run")
     assert saved.state["machine"] == {
         "device": "cpu", "threads": 3, "precision": "bfloat16", "attention_kernel": "explicit",
+        "processes": 1,
     }  # fmt: skip
     again = small_trainer()
     again.model.load_state_dict(saved.model.state_dict())

@@ -240,6 +240,7 @@ def test_the_result_says_where_the_run_ended():
         "threads",
         "precision",
         "attention_kernel",
+        "processes",
         "seed",
         "steps",
     }
