@@ -219,6 +219,25 @@ for name, matrix in steps.items():
 # *tired*, 0.02 from *animal*, rounded) and hardly any *place*. The other tokens asked for nothing: all their scores
 # are 0, so they read everyone alike and receive a plain mean again, now of the values. A softmax cannot read
 # *nothing*: its row has to sum to 1.
+#
+# Now take it apart yourself. Choose a step, then an entry of its matrix, by a click or with the arrow keys: beside it stand the
+# numbers it was made of, and how. **Look for** two things: in step 1, which two products cancel where *it* meets *animal*; and in step 3,
+# walking along the row of *it*, which part of the fraction stays the same.
+
+# %% name="steps"
+from course_lib.explorers.steps_explorer import StepsExplorer
+
+features = ["living", "place", "noun", "pron."]
+explorer = StepsExplorer(tokens, query, key, value, features=features, row=2)
+explorer
+
+# %% name="steps-shown"
+for name, matrix in {"scaled": scores, "weights": weights, "output": output}.items():
+    assert torch.allclose(torch.tensor(explorer.data[name]), matrix), "the explorer's numbers are the loop's"
+
+# %% [markdown] name="steps-answer"
+# 8 · 1 for *living* and −8 · 1 for *noun*. And below the line stands the same sum for the whole row, so that its
+# entries compete: whatever one key gains, the others lose.
 
 # %% [markdown] name="formula"
 # ## The formula

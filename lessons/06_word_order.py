@@ -240,38 +240,36 @@ print(f"lengths: a token {token:.2f}, times √64 {8 * token:.1f}, the clock √
 print("parameters:", count_parameters(SinusoidalPositions(64)))
 
 # %% [markdown] name="picture-text"
-# On the left all 64 vectors: each row a position, each column a dimension. On the right, the vector of position 256 multiplied with those of
-# its neighbours. **Look for** the column from which on the colours hardly change, and on the right for two things: does it matter *on which
-# side* the neighbour stands, and is nearer always larger?
+# Here are all 64 vectors as a map: a row for each position, a column for each dimension. Choose a pair of columns, that is a hand, and a position: by the sliders,
+# by a click, or with arrow keys on the map. Beside it stand the hand's two waves, and the dot product of the chosen vector with all others. Drag the position from one end to the
+# other, and in the row of clocks (or among the columns of the map) **look for** the hands that hardly move. Then three things in the dot products: does it matter *on which side* a neighbour stands, is nearer
+# always larger, and does the curve change from one position to the next?
 
 # %% name="picture"
-around = torch.arange(256 - 64, 256 + 65)
-products = sinusoidal(around, 64) @ sinusoidal(torch.tensor([256]), 64)[0]  # (129,)
-figure, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(9, 3.4))
-left_ax.imshow(vectors, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
-left_ax.set(xlabel="dimension", ylabel="position", title="blue: positive, red: negative")
-right_ax.plot(around - 256, products)
-right_ax.set(xlabel="position − 256", ylabel="dot product", title="with the vector of position 256")
-plt.show()
+from course_lib.explorers.position_explorer import PositionExplorer
+
+explorer = PositionExplorer(d_model=64, length=64, view="sinusoidal")
+explorer
 
 # %% name="picture-shown"
 table = sinusoidal(torch.arange(512), 64)
 grid = table @ table.T  # (position, position)
-assert torch.equal(torch.tensor(left_ax.images[0].get_array().data), vectors)
-assert list(right_ax.lines[0].get_ydata()) == products.tolist()
-assert abs(products[64] - 32) < 1e-3 and (products[63] - products[65]).abs() < 1e-3
+drawn = {name: torch.tensor(explorer.data["sinusoidal"][name]) for name in ("vectors", "products", "wavelengths")}
+assert torch.allclose(drawn["vectors"], vectors, atol=1e-4)
+assert torch.allclose(drawn["products"], grid[:64, :64], atol=1e-3)
 for distance in (1, 7, 100):
     assert (grid.diagonal(distance) - grid[0, distance]).abs().max() < 1e-2, "the distance alone counts"
 wavelengths = 2 * math.pi * 10_000 ** (torch.arange(0, 64, 2) / 64)
+assert torch.allclose(drawn["wavelengths"], wavelengths, rtol=1e-4)
 print(f"wavelengths from {wavelengths[0]:.2f} to {wavelengths[-1]:,.0f} tokens")
-rises = (products[65:].diff() > 0.01).sum().item()
+rises = (grid[0, 1:65].diff() > 0.01).sum().item()
 print("always falling with the distance:", rises == 0)
 lazy = (63 * 2 * math.pi / wavelengths < 0.5).sum().item()
 print("hands that move by less than half a radian within 64 tokens:", lazy, "of 32")
 
 # %% [markdown] name="picture-answer"
-# 15 of the 32 hands hardly move within 64 tokens. On the right the curve is the same on both sides,
-# wherever we had put its middle: sin·sin + cos·cos is the cosine of the *difference* of two angles, so
+# 15 of the 32 hands hardly move within 64 tokens. The curve of dot products is the same on both sides,
+# wherever its middle is: sin·sin + cos·cos is the cosine of the *difference* of two angles, so
 # PE(p) · PE(p + k) = Σ cos(k / 10000^(2i/d)). The product knows the distance, but not the direction. And it wavers: nearer is not always larger.
 #
 # How then can a head read "the token before me"? By **turning** one of the two vectors. Going one token ahead turns each hand by a fixed angle,
@@ -416,31 +414,31 @@ far_apart = alibi_bias(torch.tensor([0.5]), torch.tensor([9]), torch.tensor([8, 
 print("your factor:", math.isclose((far_apart[0] - far_apart[1]).exp().item(), near_to_far, rel_tol=0.01))
 
 # %% [markdown] name="heads-text"
-# What do four such heads see, when all their scores are equal and the mask is causal? **Look for** the last row of each head: how far back is it still blue?
+# What do such heads see, when all their scores are equal and the mask is causal? The explorer draws what each head adds to a score, and the weights that the last of 64
+# tokens then gives, by distance. Choose four heads, then two, eight, and twelve. **Look for** the most near-sighted head of each: how many tokens get nine tenths of its weight?
 
 # %% name="heads"
-from course_lib.plots import head_grid
-
-equal = torch.zeros(4, 12, 8)  # queries and keys that ask and offer nothing: (head, position, d_head)
-may_attend = causal_mask(positions[:12], positions[:12])
-weights = attention_weights(equal, equal, may_attend, alibi_bias(alibi_slopes(4), positions[:12], positions[:12]))
-axes = head_grid(weights, sentence, title="equal scores, discounted")
-plt.show()
-for slope, last_row in zip(alibi_slopes(4).tolist(), weights[:, -1], strict=True):
-    print(
-        f"slope 1/{1 / slope:3.0f}: halves every {math.log(2) / slope:5.1f} tokens; of the last row, "
-        f"itself {last_row[-1]:.2f}, the last two {last_row[-2:].sum():.2f}, the last six {last_row[-6:].sum():.2f}"
-    )
+explorer = PositionExplorer(length=64, n_heads=4, view="alibi")
+explorer
 
 # %% name="heads-shown"
-for head, ax in enumerate(axes):
-    assert torch.allclose(torch.tensor(shown(ax)).float(), weights[head])
-assert weights[0, -1, 6:].sum() > 0.8 and weights[0, -1, -2:].sum() < 0.5
-assert weights[3, -1].max() < 1.05 * weights[3, -1].min(), "nearly all alike"
+drawn = {one["n_heads"]: one for one in explorer.data["alibi"]}
+for n_heads in (2, 4, 8, 12):
+    slopes = alibi_slopes(n_heads)
+    equal = torch.zeros(n_heads, 64, 8)  # queries and keys that ask and offer nothing: (head, position, d_head)
+    weights = attention_weights(equal, equal, causal_mask(positions, positions), alibi_bias(slopes, positions, positions))
+    last_row = weights[:, -1].flip(-1)  # (head, distance)
+    assert torch.allclose(torch.tensor(drawn[n_heads]["weights"]), last_row, atol=1e-4), "the explorer's are yours"
+    steepest, flattest = slopes.argmax(), slopes.argmin()
+    reach = (last_row.cumsum(dim=-1) < 0.9).sum(dim=-1) + 1
+    print(
+        f"{n_heads:2} heads, steepest slope {slopes[steepest]:.3f}: halves every {math.log(2) / slopes[steepest]:4.1f} tokens, "
+        f"nine tenths to the last {reach[steepest]:2}; with the flattest slope {reach[flattest]}"
+    )
 
 # %% [markdown] name="all-text"
-# Head 0 gives over four fifths of its weight to the last six tokens, itself included; head 3 reads nearly all alike. Training can still make any key score
-# higher, and so overrule a penalty.
+# With twelve heads the most near-sighted one (head 8, from the slopes in between) lives on four tokens, with eight on five, with two on more than half the text. The flattest slope reads nearly
+# all alike, whatever the number of heads. Training can still make any key score higher, and so overrule a penalty.
 #
 # ## The three, on the task
 #

@@ -238,6 +238,27 @@ assert later.shape == (16, 16)
 # %% [markdown] name="relative-answer"
 # Flat, for these words and any others, and without any parameter.
 #
+# Now turn it yourself. Two arrows are one pair of the query of *it* and of the key of *animal*; pale, as they were before turning. The small dials have all 16 pairs. Three
+# things to **look for**: Press *both one later* again and again: what moves, and which numbers stay? Step through the pairs with the slider: from which on does hardly anything turn? And
+# choose *key = query, turned 7 ahead*: at which distance is the lowest curve at its top? (Dot products here are not divided by √d_k.)
+
+# %% name="turning"
+from course_lib.explorers.position_explorer import PositionExplorer
+
+words = {"it · animal": (it @ w_query, animal @ w_key)}
+explorer = PositionExplorer(d_head=32, length=64, view="rotary", words=words)
+explorer
+
+# %% name="turning-shown"
+drawn, *_, ahead = (one["scores"] for one in explorer.data["rotary"]["words"])  # (query position, key position)
+assert abs(drawn[8][1] / math.sqrt(32) - scores[0]) < 1e-4, "the score that is drawn above"
+assert all(abs(drawn[8 + i][1 + i] - drawn[8][1]) < 1e-3 for i in range(55)), "both later: the same"
+assert max(range(64), key=lambda n: ahead[63][n]) == 63 - 7
+
+# %% [markdown] name="turning-answer"
+# The arrows go round together, and the angle between them stays: so do the product of this pair and that of all. The slow pairs, from 10 or so, hardly turn
+# in 64 positions. And the last curve has its top at distance 7, which leads to a use.
+#
 # ## Seven words back
 #
 # What can a head do with it? If the key is the query itself, all pairs agree best at distance 0. But a key

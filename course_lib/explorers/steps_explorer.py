@@ -21,6 +21,7 @@ from course_lib.plots.labels import drawable, label_axis, visible
 from course_lib.runtime import CourseError
 
 MOST_TOKENS, MOST_NUMBERS = 16, 12  # what a table can show
+MOST_WRITTEN = 6  # rows or columns of the still with a number in each place
 
 
 class StepsExplorer(Explorer):
@@ -28,9 +29,11 @@ class StepsExplorer(Explorer):
 
     StepsExplorer(tokens, query, key, value)
     StepsExplorer(tokens, query, key, value, may_attend=causal_mask(len(tokens)))
+    StepsExplorer(tokens, query, key, value, features=["living", "place"])
 
-    Choose a step and an entry of its matrix, by mouse or arrow keys: the line below says from which
-    numbers it was made. Raises CourseError if shapes do not fit, or there is too much to show.
+    Choose a step and an entry of its matrix, by mouse or arrow keys: beside it stand the numbers it
+    was made of, and below how. `features` names the columns of query, key and value, where these
+    are equally wide. Raises CourseError if shapes do not fit, or there is too much to show.
     """
 
     _esm = front_end("steps")
@@ -46,11 +49,17 @@ class StepsExplorer(Explorer):
         value: Tensor,
         *,
         may_attend: Tensor | None = None,
+        features: Sequence[str] = (),
         row: int = 0,
     ) -> None:
         _require_shapes(len(tokens), {"query": query, "key": key, "value": value}, may_attend)
         if not 0 <= row < len(tokens):
             raise CourseError(f"there is no row {row}; choose 0 to {len(tokens) - 1}")
+        if features and {query.shape[1], value.shape[1]} != {len(features)}:
+            raise CourseError(
+                f"{len(features)} features for {query.shape[1]} columns of query and key "
+                f"and {value.shape[1]} of value; give one name for each column, or none"
+            )
         query, key, value = (part.detach().float() for part in (query, key, value))
         output, weights = attention(query, key, value, may_attend)
         score = query @ key.T
@@ -62,21 +71,25 @@ class StepsExplorer(Explorer):
         matrices |= {"masked": masked, "weights": weights, "output": output}
         data = {name: _rows(matrix) for name, matrix in matrices.items()}
         data["labels"] = [visible(token) for token in tokens]
+        data["features"] = [visible(feature) for feature in features]
         super().__init__(data=data, selected={"step": 0, "row": row, "column": 0})
 
     def still(self) -> Figure:
-        """The matrices of the steps, with numbers."""
+        """The matrices of the steps, with numbers where there is room."""
         labels = self.data["labels"]
-        height = 0.4 * len(labels) + 1.8
-        figure = Figure(figsize=(11, height), layout="constrained")
+        figure = Figure(figsize=(11, min(0.4 * len(labels) + 1.8, 5)), layout="constrained")
         for ax, (title, matrix) in zip(figure.subplots(1, 4), self._steps.items(), strict=True):
             limit = max(matrix.abs().max().item(), 1e-9)
-            ax.imshow(as_array(matrix), cmap="RdBu", vmin=-1.6 * limit, vmax=1.6 * limit)
+            shades = {"cmap": "RdBu", "vmin": -1.6 * limit, "vmax": 1.6 * limit}
+            ax.imshow(as_array(matrix), aspect="auto", **shades)
             label_axis(ax.yaxis, labels)
-            if matrix.shape[1] == len(labels) and title != "output":
-                label_axis(ax.xaxis, labels)
-            for (i, j), number in zip(_places(matrix), matrix.flatten().tolist(), strict=True):
-                ax.text(j, i, f"{number:.2g}", ha="center", va="center", fontsize=8)
+            columns = self.data["features"] if title == "output" else labels
+            if columns:
+                label_axis(ax.xaxis, columns)
+            if max(matrix.shape[1], len(labels)) <= MOST_WRITTEN:
+                for (i, j), number in zip(_places(matrix), matrix.flatten().tolist(), strict=True):
+                    text = f"{number:.2f}".removesuffix(".00").replace("-", "−")
+                    ax.text(j, i, text, ha="center", va="center", fontsize=8)
             (title,), fonts = drawable([title])
             ax.set_title(title, parse_math=False, fontfamily=fonts)
         return figure

@@ -44,6 +44,8 @@ def test_every_step_says_how_an_entry_came_about(steps):
     assert said[1] == "0.56 / √2 = 0.39"
     assert said[2] == "it may read it: 0.39 stays"
     assert said[3] == "e^0.39 / (e^0.39 + 0 + 0) = 1"
+    made_of = lab.page.inner_text("table[aria-label='what the chosen entry is made of']")
+    assert "weights of it\t1\t0\t0" in made_of and "column 0 in value" in made_of
 
 
 def test_entries_are_chosen_by_keyboard(steps):

@@ -42,8 +42,9 @@ def test_hidden_scores_are_sent_as_null_and_a_row_without_any_has_no_weight():
 
 def test_tokens_are_shown_literally():
     tokens = ["<img>", "$x$", "\n", "床"]
-    explorer = StepsExplorer(tokens, *parts())
+    explorer = StepsExplorer(tokens, *parts(), features=["a", "<b>", "\x00"])
     assert explorer.data["labels"] == ["<img>", "$x$", "⏎", "床"]
+    assert explorer.data["features"] == ["a", "<b>", "U+0000"]
     titles = [ax.get_title() for ax in explorer.still().axes]
     assert titles == ["scores", "scores / √d_k", "weights", "output"]
 
@@ -58,6 +59,8 @@ def test_tokens_are_shown_literally():
         ({"may_attend": torch.ones(4, 4)}, "torch.float32 of shape (4, 4); give bool"),
         ({"may_attend": torch.ones(4, 3).bool()}, "of shape (4, 3); give bool of shape (4, 4)"),
         ({"row": 4}, "no row 4; choose 0 to 3"),
+        ({"features": ["a", "b"]}, "2 features, for 3 columns of query and key and 3 of value"),
+        ({"features": "abc", "value": torch.zeros(4, 2)}, "3 columns of query and key and 2 of"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, words):
@@ -70,3 +73,14 @@ def test_what_does_not_fit_is_refused(change, words):
 def test_too_many_tokens_are_refused():
     with pytest.raises(CourseError, match="17 tokens; give 1 to 16"):
         StepsExplorer(["a"] * 17, *parts(n=17))
+
+
+def test_the_still_has_numbers_where_there_is_room_for_them():
+    query, key, value = parts(n=4)
+    small = StepsExplorer(TOKENS, query, key, value, features=["a", "b", "c"]).still()
+    written = [text.get_text() for text in small.axes[2].texts]
+    weights = attention(query, key, value)[1].flatten().tolist()
+    assert written == [f"{weight:.2f}".removesuffix(".00") for weight in weights]
+    assert [label.get_text() for label in small.axes[3].get_xticklabels()] == ["a", "b", "c"]
+    large = StepsExplorer(list("abcdefg"), *parts(n=7)).still()
+    assert not any(ax.texts for ax in large.axes)

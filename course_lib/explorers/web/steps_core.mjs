@@ -54,6 +54,32 @@ export function mixText(data, i, c) {
   return `${data.labels[i]} receives ${product(data.weights[i], column, data.output[i][c])}`;
 }
 
+const columnNames = (data, row) => (data.features?.length ? data.features : row.map((_, c) => `column ${c}`));
+
+/** What entry (i, j) of a step was made of: two rows of numbers, their columns' names, which one counts. */
+export function ingredients(data, name, i, j) {
+  const { labels } = data;
+  const before = name === "normalise" && data.masked ? data.masked : data.scaled;
+  const tokens = { columns: labels, counts: j };
+  const all = {
+    score: {
+      columns: columnNames(data, data.query[i]),
+      rows: [[`query of ${labels[i]}`, data.query[i]], [`key of ${labels[j]}`, data.key[j]]],
+    },
+    scale: { ...tokens, rows: [[`scores of ${labels[i]}`, data.score[i]], ["scaled", data.scaled[i]]] },
+    mask: { ...tokens, rows: [[`scaled scores of ${labels[i]}`, data.scaled[i]], ["masked", data.masked?.[i]]] },
+    normalise: { ...tokens, rows: [[`scaled scores of ${labels[i]}`, before[i]], ["weights", data.weights[i]]] },
+    mix: {
+      columns: labels,
+      rows: [
+        [`weights of ${labels[i]}`, data.weights[i]],
+        [`${columnNames(data, data.output[0])[j]} in value`, data.value.map((row) => row[j])],
+      ],
+    },
+  };
+  return { counts: -1, ...all[name] };
+}
+
 /** The steps that there are: without a mask four. */
 export function stepsOf(data) {
   return STEPS.filter((step) => step !== "mask" || data.masked);
@@ -61,7 +87,7 @@ export function stepsOf(data) {
 
 /** The matrix of a step, what its columns are called, and the sentence for one entry. */
 export function stepOf(data, name) {
-  const tokens = { columns: data.labels };
+  const tokens = { columns: data.labels, axes: "row: the token that reads · column: the token that is read" };
   return {
     score: { matrix: data.score, title: "scores = query · key", text: scoreText, ...tokens },
     scale: { matrix: data.scaled, title: "scores / √d_k", text: scaleText, ...tokens },
@@ -71,7 +97,8 @@ export function stepOf(data, name) {
       matrix: data.output,
       title: "output = weights @ value",
       text: mixText,
-      columns: data.output[0].map((_, c) => `column ${c}`),
+      axes: "row: the token that reads · column: what it receives",
+      columns: columnNames(data, data.output[0]),
     },
   }[name];
 }

@@ -48,3 +48,21 @@ test("a step has its matrix, and the columns are tokens or numbers", () => {
   assert.deepEqual(core.stepOf(data, "mix").columns, ["column 0"]);
   assert.deepEqual(core.stepOf(data, "mask").columns, data.labels);
 });
+
+test("an entry is made of two rows of numbers, and the column that counts is named", () => {
+  const of = (name, i, j) => core.ingredients(data, name, i, j);
+  assert.deepEqual(of("score", 1, 0), {
+    counts: -1,
+    columns: ["column 0", "column 1"],
+    rows: [["query of <b>", [0, -1]], ["key of it", [0, 1]]],
+  });
+  assert.deepEqual(of("normalise", 0, 1).rows, [["scaled scores of it", [0, null]], ["weights", [1, 0]]]);
+  assert.equal(of("scale", 0, 1).counts, 1);
+  assert.deepEqual(of("mix", 1, 0).rows, [["weights of <b>", [0.4125, 0.5875]], ["column 0 in value", [1, 3]]]);
+});
+
+test("columns have the names of features where these are given", () => {
+  const named = { ...data, features: ["living"] };
+  assert.deepEqual(core.stepOf(named, "mix").columns, ["living"]);
+  assert.equal(core.ingredients(named, "mix", 0, 0).rows[1][0], "living in value");
+});
