@@ -7,7 +7,7 @@ top-k (Fan et al. 2018) and top-p (Holtzman et al. 2020, arXiv 1904.09751). Less
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -112,6 +112,27 @@ def next_token_logits(model: GPT, tokens: Tensor) -> Tensor:
     return recomputed_logits(model, [tokens.tolist()])[0]
 
 
+def require_writer(model: GPT) -> None:
+    """CourseError for a model that cannot write."""
+    if isinstance(model, Encoder):
+        raise CourseError(
+            "an encoder sees the very token that it predicts, so it fills gaps and cannot "
+            "write; give a GPT"
+        )
+
+
+def reader(
+    model: GPT, batch_size: int, *, use_cache: bool = True
+) -> Callable[[Sequence[list[int]]], Tensor]:
+    """What gives the next logits (batch, vocab_size) of texts that grow, given again and again.
+
+    For use_cache see generate_batch.
+    """
+    if use_cache and why_not_cached(model) is None:
+        return CachedLogits(model, batch_size)
+    return partial(recomputed_logits, model)
+
+
 def crop_prompt(tokens: Tensor, context_length: int, what: str = "the prompt") -> Tensor:
     """The last context_length tokens of a prompt, with a notice if it was longer."""
     if len(tokens) > context_length:
@@ -154,11 +175,7 @@ def generate_batch(
     use_cache: remember what was read. Without it, everything is computed again for each token: the
     same text, later. A model that a cache cannot follow (see why_not_cached) is run without.
     """
-    if isinstance(model, Encoder):
-        raise CourseError(
-            "an encoder sees the very token that it predicts, so it fills gaps and cannot "
-            "write; give a GPT"
-        )
+    require_writer(model)
     for number, prompt in enumerate(prompts, start=1):
         if len(prompt) == 0:
             which = "the prompt" if len(prompts) == 1 else f"prompt {number} of {len(prompts)}"
@@ -171,10 +188,7 @@ def generate_batch(
     if not is_whole(length) or length < 0:
         raise CourseError(f"length={length!r} must be a whole number, 0 or above")
     texts = [crop_prompt(prompt, model.config.context_length).tolist() for prompt in prompts]
-    if use_cache and why_not_cached(model) is None:
-        next_logits = CachedLogits(model, len(texts))
-    else:
-        next_logits = partial(recomputed_logits, model)
+    next_logits = reader(model, len(texts), use_cache=use_cache)
     for _ in range(length):
         # on the CPU: not every device has float64, and equal probabilities give equal draws
         chosen = choose(next_logits(texts).cpu(), sampling, generators)
@@ -198,14 +212,24 @@ def generate_text(
     An empty prompt starts from a newline, or from the vocabulary's first character. Raises
     CourseError for an unknown character, or a seed that is not from 0 to 2^63 - 1.
     """
-    if not (is_whole(seed) and 0 <= seed < 2**63):
-        raise CourseError(f"seed={seed!r} must be a whole number from 0 to 2^63 - 1")
-    prompt = normalise(prompt)
-    if not prompt:
-        prompt = "\n" if "\n" in tokenizer.vocabulary else tokenizer.vocabulary[0]
-    generator = torch.Generator().manual_seed(seed)
-    start = tokenizer.encode(prompt)
+    generator = seeded(seed)
+    start = first_tokens(tokenizer, prompt)
     for token in generate(
         model, start, length, sampling or Sampling(), generator, use_cache=use_cache
     ):
         yield tokenizer.decode([token])
+
+
+def seeded(seed: int) -> torch.Generator:
+    """The random numbers of a text. CourseError for a seed that is not from 0 to 2^63 - 1."""
+    if not (is_whole(seed) and 0 <= seed < 2**63):
+        raise CourseError(f"seed={seed!r} must be a whole number from 0 to 2^63 - 1")
+    return torch.Generator().manual_seed(seed)
+
+
+def first_tokens(tokenizer: CharTokenizer, prompt: str) -> Tensor:  # (position,), at least one
+    """What a text begins from: the prompt, or for an empty one what generate_text says."""
+    prompt = normalise(prompt)
+    if not prompt:
+        prompt = "\n" if "\n" in tokenizer.vocabulary else tokenizer.vocabulary[0]
+    return tokenizer.encode(prompt)

@@ -110,16 +110,29 @@ assert len(known) > 0.6 * len(words), "most words of the trained model are words
 # as many (Brown et al. 2020, [arXiv 2005.14165](https://arxiv.org/abs/2005.14165); lesson 09 counts
 # them), and read far more than eight plays. The parts it is made of are those that you will build.
 #
-# Now try a prompt of your own. The **seed** is a number that fixes all random choices: the same seed
-# writes the same verse, another seed another one. And what if the prompt has a character that the model
-# does not know, say a `7`? Try it. A red box is a message, no accident: read its last line, mend the
-# prompt, and go on.
+# Now try a prompt of your own. The next cell gives you a playground (on a web page or before you run it,
+# there is only its picture). Put your prompt into its first field and press **Write**; **Stop** stops it.
+# The **seed** is a number that fixes all random choices: the same seed writes the same verse, another seed
+# another one. And what if the prompt has a character that the model does not know, say a `7`? Try it. A
+# message in red is no accident: read it, mend the prompt, and go on.
+#
+# The bars are the model's guess at the next character: the higher, the likelier. Press **One character** a
+# few times. **Look for** a character that leaves it no doubt, and for one that might be anything. The
+# *temperature* makes it careful (low) or daring (high); how, and what top-k and top-p remove, lesson 12
+# tells.
 
-# %% name="your-prompt" tags=["nbval-ignore-output"]
-yours = perform(model, prompt="My lord, the dragon ", seed=1)
+# %% name="your-prompt"
+from course_lib.explorers.sampling_explorer import SamplingPlayground
+
+SamplingPlayground(model, tokenizer, "My lord, the dragon ", temperature=0.5, seed=1)
+
+# %% [markdown] name="your-prompt-answer"
+# Within a word there is often one tall bar, after a space there are many small ones: the ends of words are easy to
+# guess, their beginnings are not. Click into what was written, and the arrow keys take you back to
+# the bars of each choice.
 
 # %% name="writes-sound"
-for text in (noise, verse, yours):
+for text in (noise, verse):
     assert text and set(text) <= set(tokenizer.vocabulary)
 assert len(verse) == 300 and round(174_604_259_328 / count_parameters(model), -3) == 322_000
 assert "AUTOLYCUS" in plays and not {"pender", "courter"} & known_words
@@ -242,9 +255,28 @@ assert reads["the word ends here"] > 3 * reads["it goes on"]
 # Three times as much where a word is over, though the head cannot know what comes next. The suspicion stands. It is not proved: we
 # have seen where the head reads, and not what the model does with it.
 #
-# Nobody told the model what a word is, or a line. Few heads are so tidy. Make a new cell (with the **+**
-# above the page), write `draw(layer=1, head=1)` or any other pair of numbers from 0 to 3 into it, and
-# see. Lesson 13 finds names for more of them, and switches heads off to see what they are good for. Until
+# Nobody told the model what a word is, or a line. Few heads are so tidy. Here are all sixteen: choose one
+# of the small maps, then point at a character, or move along the text with the arrow keys, and see where
+# that head reads. Another text can be typed in. **Look for** a second head with a stripe below the diagonal, and for some that read all over the
+# place.
+
+# %% name="all-heads"
+from course_lib.explorers.attention_explorer import AttentionExplorer
+
+AttentionExplorer(model, tokenizer, "Thou dost snore distinctly;", layer=1, head=1)
+
+# %% name="all-heads-measured"
+previous = {
+    (layer, head): share_read(before, layer, head)[0] for layer in range(4) for head in range(4)
+}
+strongest = sorted(previous, key=previous.get, reverse=True)
+for layer, head in strongest[:2]:
+    print(f"layer {layer}, head {head}: {previous[layer, head]:.2f} on the character before")
+assert previous[strongest[2]] < 0.4 < 0.5 < previous[strongest[1]]
+
+# %% [markdown] name="all-heads-answer"
+# The second one is in layer 2, head 3: more than half of its attention goes to the character before. Others, like heads 1 and 2 of layer 0, spread theirs so thinly that
+# nothing stands out. Lesson 13 finds names for more of them, and switches heads off to see what they are good for. Until
 # then remember: attention weights show **where a head read, not why the model answered**.
 
 # %% [markdown] name="guesses-text"
@@ -423,8 +455,9 @@ my_surprise = mine("00.surprise")
 print(f"{my_surprise(1 / 63):.2f}")
 
 # %% [markdown] name="progress-text"
-# And this is how far you are. The table counts attempts and hints, for your eyes only: nothing leaves
-# your computer.
+# And this is how far you are: a line for each lesson, a box for each exercise (✓ passed, △ tried, ○ open;
+# click on the boxes for their names), and where to go on. It counts attempts and hints, for your eyes
+# only: nothing leaves your computer.
 
 # %% name="progress" tags=["nbval-ignore-output"]
 progress()

@@ -19,6 +19,7 @@ import io
 from pathlib import Path
 
 import anywidget
+import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from course_lib.runtime import edition, in_notebook
@@ -68,4 +69,5 @@ class Explorer(anywidget.AnyWidget):
 def _png(figure: Figure) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=80)
+    plt.close(figure)  # one of pyplot's would be shown once more at the end of the cell
     return picture.getvalue()

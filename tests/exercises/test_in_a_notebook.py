@@ -121,8 +121,11 @@ def test_a_quiz_is_html_for_the_page_and_widgets_for_the_kernel(outputs):
     assert live.data["text/plain"] == "Run this cell to answer the quiz here."
 
 
-def test_progress_is_a_table(outputs):
+def test_progress_is_a_board(outputs):
     (output,) = outputs["progress"]
-    assert "<td" in output.data["text/html"] and "How many weights?" in output.data["text/plain"]
+    assert (
+        "course-board" in output.data["text/html"]
+        and "How many weights?" in output.data["text/plain"]
+    )
     kept = json.loads((outputs["home"] / "progress.json").read_text("utf-8"))["exercises"]
     assert (kept["98.count"]["attempts"], kept["98.count"]["passes"]) == (1, 1)

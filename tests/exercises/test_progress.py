@@ -270,6 +270,6 @@ def test_the_table_tells_the_state_in_words():
     hint("98.count")
     lines = progress_text().split("\n")
     assert lines[0].startswith("0 of ") and lines[0].endswith(" exercises passed")
-    (count,) = [line for line in lines if "How many weights?" in line]
+    (count,) = [line for line in lines if "How many weights?" in line and "★" in line]
     assert " ".join(count.split()) == "△ How many weights? ★ not yet, 1 attempt, 1 hint"
     assert "  Quiz: 0 of 2 right, 2 to go" in lines

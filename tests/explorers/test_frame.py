@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 
+import matplotlib.pyplot as plt
 import pytest
 
 from course_lib.explorers import frame
@@ -16,9 +17,7 @@ class Shown(frame.Explorer):
     _esm = "export default { render() {} };"
 
     def still(self):
-        from matplotlib.figure import Figure
-
-        return Figure(figsize=(1, 1))
+        return plt.figure(figsize=(1, 1))
 
     def still_text(self):
         return "a square"
@@ -38,6 +37,7 @@ def test_an_edition_keeps_the_still_alone(displayed, monkeypatch, edition):
     Shown()._ipython_display_()
     (still,) = displayed
     assert still["image/png"].startswith(b"\x89PNG") and still["text/plain"] == "a square"
+    assert plt.get_fignums() == [], "pyplot would show it once more"
 
 
 def test_a_live_notebook_has_the_still_and_then_the_widget(displayed, monkeypatch):

@@ -37,6 +37,13 @@ export function moved(key, row, column, rows, columns) {
 export const codePoint = (character) =>
   `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 
+const HIDDEN = /^[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]$/u;
+
+/** A character of a running text: what has no form of its own, or turns the text around, as U+202E. */
+export function legible(character) {
+  return character !== "\n" && HIDDEN.test(character) ? codePoint(character) : character;
+}
+
 /** A text with the characters that no font has as their code points, instead of as boxes. */
 export function spelled(text, lacking) {
   return [...text].map((one) => (lacking.has(one) ? codePoint(one) : one)).join("");

@@ -24,3 +24,8 @@ test("a character without a glyph is written as its code point, and said", () =>
   assert.equal(common.fontNote(new Set()), "");
   assert.match(common.fontNote(lacking), /U\+5E8A.*U\+1F600.*Noto Sans CJK/);
 });
+
+test("what has no form, or turns a text around, is spelled; a line feed and letters are not", () => {
+  assert.deepEqual(["\u202e", "\u0000", "\t", "\n", " ", "<", "床", "é"].map(common.legible),
+    ["U+202E", "U+0000", "U+0009", "\n", " ", "<", "床", "é"]);
+});
