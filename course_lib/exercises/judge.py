@@ -33,7 +33,7 @@ from course_lib.exercises.trial import (
     outcomes_of,
     try_answer,
 )
-from course_lib.exercises.verdict import NOT_ATTEMPTED, PASSED, Verdict
+from course_lib.exercises.verdict import NOT_ATTEMPTED, PASSED, Verdict, code
 from course_lib.runtime import CourseError
 
 SHOWN_PRINTED, SHOWN_LINES = 1_000, 20
@@ -105,8 +105,8 @@ def _error_verdict(error: BaseException, answer: Any, fact: str) -> Verdict:
         return refusal("type", str(error), (fact,))
     place = place_of(error, answer)
     if place is None:
-        return refusal("error", f"Your code stopped with `{say_error(error)}`.", (fact,))
-    message = f"Your code stopped at {place}, with `{say_error(error)}`."
+        return refusal("error", f"Your code stopped with {code(say_error(error))}.", (fact,))
+    message = f"Your code stopped at {place}, with {code(say_error(error))}."
     return replace(refusal("error", message, (fact,)), code=place.text)
 
 

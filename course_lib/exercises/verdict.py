@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 PASSED, NOT_ATTEMPTED, NOT_YET = "passed", "not attempted", "not yet"
@@ -28,3 +29,10 @@ class Verdict:
     def passed(self) -> bool:
         """Whether the answer may be used from here on."""
         return self.status == PASSED
+
+
+def code(text: str) -> str:
+    """A text marked as code: between backticks, of which there are more than it has in a row."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{space}{text}{space}{fence}"

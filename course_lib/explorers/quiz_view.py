@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import anywidget
 import ipywidgets
 from IPython.display import display
 
-from course_lib.explorers.frame import CHILD, LOST
+from course_lib.explorers.frame import CHILD, LOST, WEB
 
 STYLE = f"""<style>
 {CHILD}:has(.course-quiz):has(~ {CHILD} .course-quiz-live) {{ display: none; }}
@@ -24,7 +25,15 @@ STYLE = f"""<style>
 .course-quiz-live label {{ display: flex; white-space: normal; overflow: visible; }}
 .course-quiz-live .widget-radio-box label {{ flex-flow: row-reverse; justify-content: flex-end; }}
 .course-quiz-live input {{ flex: none; }}
+.course-quiz-live .widget-html-content {{ line-height: 1.5; }}
+.course-quiz-live > .widget-vbox {{ margin-bottom: 12px; max-width: 60em; }}
 </style>"""
+
+
+class OwnKeys(anywidget.AnyWidget):
+    """Shows nothing, and lets the arrow keys go through a question's choices."""
+
+    _esm = (WEB / "keys.mjs").read_text(encoding="utf-8") + "export default { render() {} };"
 
 
 def show_quiz(
@@ -37,7 +46,7 @@ def show_quiz(
     `explain(question, chosen)` gives the HTML to show after an answer, `record(question, chosen)`
     hears of it; both count from 0.
     """
-    box = quiz_box(questions, explain, record)
+    box = ipywidgets.VBox([quiz_box(questions, explain, record), OwnKeys()])
     bundle = box._repr_mimebundle_()
     display({**bundle, "text/plain": "Run this cell to answer the quiz here."}, raw=True)
 

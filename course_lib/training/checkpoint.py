@@ -22,6 +22,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
+from torch.overrides import TorchFunctionMode
 
 from course_lib.data.tokenizer import CharTokenizer
 from course_lib.model.config import GPTConfig
@@ -106,7 +107,8 @@ def rebuild(folder: Path, config: dict[str, Any], weights: bytes) -> tuple[GPT, 
     if shape.n_layers > len(tensors):
         raise damaged(folder / MODEL, f"its {len(tensors)} tensors are no {shape.n_layers} layers")
     try:
-        with torch.device("meta"):  # no memory is taken for sizes that the weights do not have
+        # no memory is taken for sizes that the weights do not have
+        with torch.device("meta"), _Undrawn():
             model = GPT(shape)
     except RuntimeError as error:  # not even a number of bytes
         raise damaged(folder / CONFIG, str(error).splitlines()[0]) from None
@@ -114,6 +116,16 @@ def rebuild(folder: Path, config: dict[str, Any], weights: bytes) -> tuple[GPT, 
         raise damaged(folder / CONFIG, "its vocabulary does not have the model's vocab_size")
     restore_weights(model, tensors, folder / MODEL)
     return model, tokenizer
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no first values for parameters. Without memory there is nothing to draw, and torch
+    would load its compiler to find that out, which takes seconds."""
+
+    def __torch_function__(self, function, types, given=(), named=None):
+        if function.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
+            return given[0] if given else named["tensor"]
+        return function(*given, **(named or {}))
 
 
 def read_tensors(path: Path, content: bytes) -> dict[str, torch.Tensor]:

@@ -1,15 +1,24 @@
-"""One JupyterLab and one browser for all; a fresh page, and notebooks of its own, for each test."""
+"""One JupyterLab and one page of it for all; each test begins with no notebook open.
+
+A page is loaded once, for that takes longer than most of what is done in it. After a test that
+failed it is given up, and the next one gets a new page.
+"""
 
 from __future__ import annotations
+
+import shutil
 
 import nbformat
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install -e .[test]")
 
-from tests.browser import lab as laboratory
+from course_lib.runtime import PROJECT_FOLDER
+from tools import laboratory
+from tools.lab_server import Server
 
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items):
@@ -23,10 +32,17 @@ def pytest_collection_modifyitems(items):
                 )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """A JupyterLab of the test's own."""
-    server = laboratory.Server(tmp_path_factory.mktemp("lab"))
+    server = Server(tmp_path_factory.mktemp("lab") / "home")
     server.start()
     yield server
     server.stop()
@@ -39,16 +55,31 @@ def browser():
         yield browser
 
 
+@pytest.fixture(scope="session")
+def pages(browser, server):
+    """The page in use, while nothing has gone wrong in it."""
+    return []
+
+
 @pytest.fixture
-def lab(server, browser):
+def lab(request, server, browser, pages):
     """A page of JupyterLab; afterwards nothing has left this machine and nothing went wrong."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    lab = laboratory.Lab(page, server)
+    if not pages:
+        pages.append(laboratory.Lab(browser.new_page(viewport=laboratory.LAPTOP), server))
+    lab = pages.pop()
+    shutil.rmtree(server.home / "course", ignore_errors=True)  # no progress, no answers
     yield lab
-    lab.shut_down_kernels()
-    page.close()
-    assert lab.foreign == [], "a request left this machine"
-    assert lab.errors == [], "an error in the browser's console"
+    failed = request.node.stash.get(FAILED, False)
+    if failed:
+        lab.page.screenshot(path=request.getfixturevalue("tmp_path") / "page.png")
+    lab.leave()
+    foreign, errors = lab.foreign.copy(), lab.errors.copy()
+    if failed or foreign or errors:
+        lab.page.close()
+    else:
+        pages.append(lab)
+    assert foreign == [], "a request left this machine"
+    assert errors == [], "an error in the browser's console"
 
 
 @pytest.fixture
@@ -62,3 +93,16 @@ def notebook(server):
         return name
 
     return write
+
+
+@pytest.fixture
+def lesson(lab):
+    """Opens a learner's copy of a lesson, named by its number; gives the file."""
+
+    def opened(number: str):
+        (built,) = (PROJECT_FOLDER / "notebooks").glob(f"{number}_*.ipynb")
+        copy = shutil.copy(built, lab.server.folder / built.name)
+        lab.open(built.name)
+        return copy
+
+    return opened

@@ -54,6 +54,7 @@ def test_a_head_and_a_token_are_chosen_and_what_it_reads_is_said(lab, notebook):
     assert (state(lab)["layer"], state(lab)["head"]) == ("3", "2")
     lab.page.click('button[aria-label="layer 0, head 3"]')
     wait_for(lab, layer=0, head=3)
+    lab.do("notebook:enter-command-mode")  # in which arrow keys are JupyterLab's
     lab.page.focus(".course-reader")
     lab.page.keyboard.press("Home")
     wait_for(lab, query=0)

@@ -50,6 +50,7 @@ def test_every_step_says_how_an_entry_came_about(steps):
 
 def test_entries_are_chosen_by_keyboard(steps):
     lab = steps(["it", "was", "tired"])
+    lab.do("notebook:enter-command-mode")  # in which arrow keys are JupyterLab's
     lab.page.focus(f"{ROOT} td[tabindex='0']")
     lab.page.keyboard.press("ArrowDown")
     lab.page.keyboard.press("ArrowRight")

@@ -12,7 +12,7 @@ from course_lib.exercises.judge import examine
 from course_lib.exercises.progress_store import read
 from course_lib.exercises.quizzes import explanation, quiz_html, quiz_text
 from course_lib.exercises.registry import find
-from course_lib.exercises.verdict import Verdict
+from course_lib.exercises.verdict import Verdict, code
 from course_lib.runtime import CourseError
 
 
@@ -127,6 +127,21 @@ def test_a_card_escapes_what_it_shows_and_reads_without_styles():
     assert "<strong>bold</strong> and <em>stressed</em>, 2 * 3 * 4" in html
     assert "<code>x * y * z</code>" in html
     assert Balance(html).words.lstrip().startswith(f"{SIGNS['not yet']} a < b & c")
+
+
+@pytest.mark.parametrize("text", ["a", "`a`", "a ``b`` `c", "*a*b*c*", "$_$", "x\n`", " "])
+def test_what_is_marked_as_code_is_shown_as_it_is(text):
+    shown = html_text(f"with {code(text)}, and `more`")
+    assert shown == f"with <code>{text}</code>, and <code>more</code>"
+
+
+def test_a_card_spells_out_what_would_not_be_seen_and_has_no_formulas():
+    hidden = "a\x00b\u202ec\ud800\x1b[1m\td\n"
+    card = Card("told", hidden, (f"`{hidden}`",), (("", hidden),))
+    for shown in (card.html(), card.text()):
+        assert shown.count("aU+0000bU+202EcU+D800U+001B[1m\td") == 3
+        shown.encode("utf-8")
+    assert card.html().startswith('<div class="course-card mathjax_ignore"')
 
 
 def test_a_card_has_a_sign_and_a_word_for_each_state():

@@ -77,7 +77,7 @@ def test_a_card_is_html_and_plain_text(outputs):
     assert card(outputs, "check stub").startswith(
         "○ Not attempted yet: How many weights? (98.count)"
     )
-    assert outputs["check stub"][0].data["text/html"].startswith('<div class="course-card"')
+    assert outputs["check stub"][0].data["text/html"].startswith('<div class="course-card ')
 
 
 def test_the_check_cell_run_twice_does_not_pass_with_the_course_s_value(outputs):

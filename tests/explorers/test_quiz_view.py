@@ -52,5 +52,5 @@ def test_several_are_announced(box):
 
 def test_the_style_touches_only_the_quiz():
     rules = [line for line in STYLE.split("\n") if "{" in line]
-    assert len(rules) == 6 and all("course-quiz" in rule.split("{")[0] for rule in rules)
+    assert len(rules) == 8 and all("course-quiz" in rule.split("{")[0] for rule in rules)
     assert "course-quiz-live" in quiz_box((), None, None)._dom_classes

@@ -289,6 +289,16 @@ def test_a_model_larger_than_its_weights_is_refused_before_it_takes_memory(run, 
         load_run(run)
 
 
+def test_loading_does_not_load_torch_s_compiler():
+    code = (
+        "import sys; from course_lib.data.corpora import DATA_FOLDER;"
+        "from course_lib.training.checkpoint import load_run;"
+        "load_run(DATA_FOLDER / 'checkpoints' / 'shakespeare');"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT_FOLDER).returncode == 0
+
+
 def test_loading_draws_no_random_numbers(run):
     before = torch.get_rng_state()
     load_run(run)
