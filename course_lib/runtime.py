@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +38,30 @@ class CourseNotice(UserWarning):
     """Something the user should know, though all goes on."""
 
 
+_here = threading.local()  # .listener: who hears this thread's notices
+
+
 def notice(message: str) -> None:
     """Tell the user one line, once a place, without stopping."""
-    warnings.warn(message, CourseNotice, stacklevel=3)
+    if listener := getattr(_here, "listener", None):
+        listener(message)
+    else:
+        warnings.warn(message, CourseNotice, stacklevel=3)
+
+
+@contextmanager
+def notices_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """Inside, this thread's notices go to the listener.
+
+    For a thread in the background: what it printed would stand below some other cell, and
+    warnings.catch_warnings would catch the warnings of all threads.
+    """
+    former = getattr(_here, "listener", None)
+    _here.listener = listener
+    try:
+        yield
+    finally:
+        _here.listener = former
 
 
 def out_of_memory(error: Exception) -> bool:

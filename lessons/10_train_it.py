@@ -622,8 +622,9 @@ assert 0.1 < gain < 0.25 and seeds < 0.06
 # ## The real run
 #
 # Now `quick` as it is, a wider model with twice the context, for 240 steps. It takes half a minute or less on one thread. First we keep a
-# sample of what the newborn writes; then the run, with its speed and its curve. **Look for** the orange points, the loss on the whole validation
-# split: above or below the blue line? (The button ■ stops the run after a whole step; `watch(trainer)` in a new cell goes on from there.)
+# sample of what the newborn writes; then the run. In a live notebook it has a dashboard, with new samples beside the curve: **look for** what comes
+# first, words, lines or speakers. And look for the orange points, the loss on the whole validation split: above or below the blue line?
+# (Pause holds the run and Stop ends it after a whole step; Resume goes on. The cell ends at once, so the next one waits for the run.)
 
 # %% name="before"
 from course_lib.generation import Sampling, generate_text
@@ -640,15 +641,16 @@ model = GPT(GPTConfig(**shape, **quick.model))
 noise = sample(model, 80)
 
 # %% name="real-run" tags=["nbval-ignore-output"]
-from course_lib.explorers.training_view import watch
+from course_lib.explorers.training_run import watch
 
 trainer = Trainer(
     model, text, corpus.validation, replace(quick.training, evaluate_every=120), test_tokens=corpus.test
 )
-history = watch(trainer)
+run = watch(trainer, corpus.tokenizer, prompt="ROMEO:\n")
 
 # %% name="after" tags=["nbval-ignore-output"]
-assert len(history) == quick.training.steps, "stopped: watch(trainer) goes on"
+history = run.wait().trainer.history
+assert len(history) == quick.training.steps, "stopped: press Resume, then run this cell again"
 verse = sample(model)
 print(noise, verse, sep=f"\n\n--- after {len(history)} steps ---\n\n")
 result = trainer.result()
@@ -656,7 +658,8 @@ print(f"\n{result['parameters']:,} parameters")
 print(f"validation {result['val_loss']:.2f}, test {result['test_loss']:.2f} nats per character")
 
 # %% [markdown] name="real-answer"
-# From noise to something with lines and mostly English words. The test split, the rest of *The Tempest*, has been looked at
+# From noise to something with lines and mostly English words. The lengths of words and lines and the speakers in capitals came first, within
+# the first hundred steps; then more and more of the words were words. The test split, the rest of *The Tempest*, has been looked at
 # once, now.
 #
 # The last point lies above the line. Overfitting, already? **Predict**: what would the loss be on training text that the run has never
@@ -712,8 +715,8 @@ assert -0.02 < losses["never read"] - losses["read"] < 0.1, "hardly harder than 
 # `--stop-after` ends a run as an interrupt would; Ctrl-C does the same. The folder then holds `last/`, from which `--resume` goes
 # on, and `best/`, the weights with the lowest validation loss.
 #
-# In a notebook, `train_in("runs/mine", corpus="shakespeare", preset="laptop")` from `course_lib.explorers.training_run` trains into such a
-# folder too, with the curve; after the button ■, `train_in("runs/mine", resume=True)` goes on.
+# In a notebook, `run = train_live("runs/mine", corpus="shakespeare", preset="laptop")` from `course_lib.explorers.training_run` trains into such a
+# folder too, on a dashboard; its Stop is the interrupt, and Resume, or `train_live("runs/mine", resume=True)` another day, goes on.
 
 # %% [markdown] name="practice"
 # ## In practice

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -22,6 +23,7 @@ from course_lib.runtime import (
     duration,
     keep_memory,
     notice,
+    notices_to,
     probe_threads,
     set_threads,
     threads_asked_for,
@@ -326,6 +328,20 @@ def test_importing_the_library_imports_no_torch_and_says_nothing():
         check=True,
     )
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_notices_of_one_thread_can_go_elsewhere_and_those_of_others_stay_warnings():
+    heard = []
+    with notices_to(heard.append):
+        notice("here")
+        with pytest.warns(CourseNotice, match="there"), ThreadPoolExecutor(1) as other:
+            other.submit(notice, "there").result()
+        with notices_to(lambda _: None):
+            notice("deeper")
+        notice("here again")
+    assert heard == ["here", "here again"]
+    with pytest.warns(CourseNotice, match="afterwards"):
+        notice("afterwards")
 
 
 def test_a_notice_points_at_the_caller_of_the_library():

@@ -53,13 +53,18 @@ class Explorer(anywidget.AnyWidget):
         """What the picture shows, in words, where neither picture nor widget can be shown."""
         raise NotImplementedError
 
+    def _show_still(self) -> None:
+        from IPython.display import display
+
+        display({"image/png": _png(self.still()), "text/plain": self.still_text()}, raw=True)
+
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         live = in_notebook() and not edition()
         if live:
             display({"text/html": STYLE, "text/plain": ""}, raw=True)
-        display({"image/png": _png(self.still()), "text/plain": self.still_text()}, raw=True)
+        self._show_still()
         if live:
             bundle = self._repr_mimebundle_()
             bundle = bundle[0] if isinstance(bundle, tuple) else bundle

@@ -1,27 +1,24 @@
-"""A run trained from a notebook into a folder: the command line's `train`, watched.
+"""Training from a notebook: into a folder, as the command line's `train`, or a trainer of your own.
 
-Thin: training.session trains, saves and goes on, as it does in a terminal; training_view shows it.
-What stays in the notebook has no times in it, so that it is the same at each build.
+In a live notebook the cell ends at once and a dashboard shows how it goes on. Where no button can
+be pressed, in a script and when notebooks are built or tested, both train to the end first.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-import torch
-
-from course_lib.explorers.training_view import make_view, show
-from course_lib.runtime import CourseError, in_notebook, set_threads, usable_path
-from course_lib.training.run_folder import RunFolder
-from course_lib.training.screen import ending, nothing_to_do, stopped
-from course_lib.training.session import Session, Wishes, open_session
+from course_lib.data.tokenizer import CharTokenizer
+from course_lib.explorers.training_dashboard import TrainingDashboard
+from course_lib.explorers.training_jobs import FolderJob, TrainerJob, in_words_of_arguments
+from course_lib.explorers.training_thread import Job, LiveRun
+from course_lib.explorers.training_view import LastCurve, Lines
+from course_lib.runtime import edition, in_notebook, usable_path
+from course_lib.training.session import Wishes
 from course_lib.training.trainer import Trainer
 
-ARGUMENTS = {"out": "folder", "resume": "resume=True"}  # the options that have another name here
 
-
-def train_in(
+def train_live(
     folder: str | Path,
     *,
     corpus: str | None = None,
@@ -33,20 +30,22 @@ def train_in(
     device: str | None = None,
     threads: int | None = None,
     resume: bool = False,
-) -> Trainer:
-    """Train by a preset into a folder, showing how it goes; returns the trainer at its last step.
+    prompt: str = "",
+) -> LiveRun:
+    """Train by a preset into a folder, with a dashboard; returns the run while it trains.
 
-    train_in("runs/first", corpus="shakespeare", preset="quick")
-    train_in("runs/first", resume=True)          # after a stop: the same run, to its end
+    run = train_live("runs/first", corpus="shakespeare", preset="laptop")
+    run.wait()                                      # where the next cells need its end
     model, tokenizer, config = load_run("runs/first")
 
-    A relative folder lies beside the notebook, so work/runs/first here. The kernel's stop button
-    ends the training after a whole step: last/ and best/ are in the folder then, as after each
-    evaluation. The arguments are the options of `python -m course_lib train`, which can go on with
-    the run too. torch's number of threads is put back. Raises CourseError as the command does.
+    A relative folder lies beside the notebook, so work/runs/first here. Pause holds the run after
+    a step. Stop ends it as Ctrl-C ends the command line's: last/ and best/ are in the folder then,
+    as after each evaluation. Resume goes on, and so does train_live("runs/first", resume=True) in
+    another kernel; a run that was stopped ends as one that was not. The arguments are the options
+    of `python -m course_lib train`, which can go on with the run too, and a prompt that the samples
+    continue (a line break where it is empty). Raises CourseError as the command does. See LiveRun.
     """
-    threads_before = torch.get_num_threads()
-    try:
+    with in_words_of_arguments():
         wishes = Wishes(
             corpus=corpus,
             preset=preset,
@@ -57,35 +56,36 @@ def train_in(
             device=device,
             threads=threads,
         )
-        place = usable_path(str(folder), "folder").expanduser()
-        with RunFolder(place, resume=resume) as run:
-            session = open_session(run, wishes)
-            print(_train(session, place, wishes.stop_after))
-            return session.trainer
-    except CourseError as error:
-        raise CourseError(as_arguments(str(error))) from None
-    finally:
-        set_threads(threads_before)
+    place = usable_path(str(folder), "folder").expanduser()
+    return _go(FolderJob(place, wishes, resume), prompt)
 
 
-def as_arguments(message: str) -> str:
-    """A message that names options of the command line, with the names that they have here."""
+def watch(trainer: Trainer, tokenizer: CharTokenizer | None = None, *, prompt: str = "") -> LiveRun:
+    """The same for a trainer of your own: train it to its last step, with a dashboard.
 
-    def argument(option: re.Match) -> str:
-        name = option[1].replace("-", "_")
-        return ARGUMENTS.get(name, name)
+    run = watch(trainer, corpus.tokenizer)
+    history = run.wait().trainer.history
 
-    return re.sub(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)", argument, message)
+    Nothing is written to disk: a stopped run goes on by Resume for as long as the kernel lives;
+    for a run that has to outlive it use train_live. Without a tokenizer there are no samples.
+    Raises CourseError if the trainer's model is being trained already.
+    """
+    return _go(TrainerJob(trainer, tokenizer), prompt)
 
 
-def _train(session: Session, folder: Path, stop_after: int | None) -> str:
-    """Show and train what is left to do; returns where that ended."""
-    trainer = session.trainer
-    view = make_view(trainer.config.steps, heading=session.describe())
-    if session.finished:
-        show(iter(()), trainer.history, view)
-        return nothing_to_do(trainer, folder, "steps")
-    if session.train(lambda records: show(records, trainer.history, view), stop_after):
-        print(stopped(trainer, "the stop button" if in_notebook() else "Ctrl-C"))
-    again = f"train_in({str(folder)!r}, resume=True)"
-    return ending(trainer, session.finish(), folder, again, timed=False)
+def _go(job: Job, prompt: str) -> LiveRun:
+    if edition() or not in_notebook():
+        run = LiveRun(job, LastCurve() if in_notebook() else Lines())
+        run.begin(background=False)
+        return run
+    from IPython.display import display
+
+    dashboard = TrainingDashboard(prompt)
+    dashboard.run = run = LiveRun(job, dashboard)
+    try:
+        run.begin(background=True)
+    except BaseException:
+        dashboard.close()
+        raise
+    display(dashboard)
+    return run

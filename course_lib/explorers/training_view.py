@@ -1,76 +1,86 @@
-"""Training watched from a notebook: a line that tells how far it is, over a curve that grows.
+"""A training in numbers and pictures: how far it is, its curve, and what its model writes.
 
-Thin: records in, a line and a picture out; `watch` shows them while the trainer works. What stays
-in the notebook is the last curve alone, a PNG without times, so that it is the same at each build.
+Pure: a trainer's history in, lines, points and figures out. What shows them is training_dashboard,
+or, where no button can be pressed, the two small views below.
 """
 
 from __future__ import annotations
 
-import base64
-import html
 import io
-import time
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
 from course_lib.plots import loss_curve
 from course_lib.plots.curves import trailing_mean
-from course_lib.runtime import duration, in_notebook
-from course_lib.training.trainer import Record, Trainer
+from course_lib.plots.labels import visible
+from course_lib.runtime import duration
+from course_lib.training.presets import TrainingConfig
+from course_lib.training.schedule import learning_rate
+from course_lib.training.trainer import Record, Trainer, finite
 
 SMOOTHING = 20  # steps: the loss of one batch jumps up and down
 RECENT = 50  # steps that speed is measured over
-SHARE = 0.02  # of the time, at most, goes into pictures
+MOST_POINTS = 1_000  # of a curve: more than a screen can show
+PLAN_POINTS = 200
 WIDTH, HEIGHT, DPI = 6.4, 3.6, 80  # inches, as in every lesson
+STILL_TEXT = "The loss of each step, as a curve."
 
 
-def watch(trainer: Trainer, *, every: float = 0.5) -> list[Record]:
-    """Train to the last step, showing how it goes; returns the trainer's history.
-
-    The kernel's stop button ends it after a whole step, and `watch(trainer)` goes on from there.
-    every: seconds between two updates, at least. Outside a notebook it prints eleven lines.
-    """
-    steps = trainer.config.steps
-    try:
-        show(trainer.run(), trainer.history, make_view(steps, every))
-    except KeyboardInterrupt:
-        done = len(trainer.history)
-        print(f"Stopped after step {done:,} of {steps:,}. To go on, call watch(trainer) again.")
-    return trainer.history
-
-
-def make_view(steps: int, every: float = 0.5, heading: str = "") -> _NotebookView | _Lines:
-    """What shows a training where this code runs. The heading is there while it trains."""
-    return _NotebookView(steps, every, heading) if in_notebook() else _Lines(steps, heading)
-
-
-def show(
-    records: Iterable[Record], history: Sequence[Record], view: _NotebookView | _Lines
-) -> None:
-    """Show a history that grows with each of the records; its last picture even after an error."""
-    view.begin(history)
-    try:
-        for _ in records:
-            view.update(history)
-    finally:
-        view.end(history)
-
-
-def progress_line(history: Sequence[Record], steps: int) -> str:
-    """Step, loss, speed and time left, from the records so far."""
+def progress(history: Sequence[Record], steps: int) -> dict[str, str]:
+    """How far it is, as texts: step, loss, validation, rate, speed and time left, if there are."""
     if not history:
-        return f"step 0 of {steps:,}"
+        return {"step": f"0 of {steps:,}"}
     last = history[-1]
-    loss = trailing_mean([record.train_loss for record in history[-SMOOTHING:]], SMOOTHING)[-1]
     before = history[-RECENT - 1] if len(history) > RECENT else None
     seconds = max(last.seconds - (before.seconds if before else 0), 1e-9)
     speed = (last.tokens - (before.tokens if before else 0)) / seconds
     left = (steps - last.step) * seconds / (last.step - (before.step if before else 0))
-    parts = [f"step {last.step:,} of {steps:,}", f"loss {loss:.3f}"]
-    measured = [record.val_loss for record in history if record.val_loss is not None]
-    parts += [f"validation {measured[-1]:.3f}"] if measured else []
-    return ", ".join([*parts, f"{speed:,.0f} characters/s", f"{duration(left)} left"])
+    measured = next((r.val_loss for r in reversed(history) if r.val_loss is not None), None)
+    return {
+        "step": f"{last.step:,} of {steps:,}",
+        "loss": f"{_smooth(history, len(history)):.3f}",
+        **({} if measured is None else {"validation": f"{measured:.3f}"}),
+        "rate": f"{last.learning_rate:.2g}",
+        "speed": f"{speed:,.0f} characters/s",
+        "left": duration(left),
+    }
+
+
+def progress_line(history: Sequence[Record], steps: int) -> str:
+    """Step, loss, speed and time left, from the records so far."""
+    now = progress(history, steps)
+    parts = [f"{name} {now[name]}" for name in ("step", "loss", "validation") if name in now]
+    return ", ".join([*parts, *([now["speed"], f"{now['left']} left"] if history else [])])
+
+
+def points(history: Sequence[Record], after: int, steps: int) -> list[list[float | None]]:
+    """Step, loss, its trailing mean, and learning rate, of the steps after a step.
+
+    Of a run of many steps every second, third … step is given, and at most MOST_POINTS in all. A
+    loss that is no number is None.
+    """
+    every = -(-steps // MOST_POINTS)
+    found = []
+    for step in range((after // every + 1) * every, len(history) + 1, every):
+        record = history[step - 1]
+        smooth = _smooth(history, step)
+        found.append([step, finite(record.train_loss), finite(smooth), record.learning_rate])
+    return found
+
+
+def validation(history: Sequence[Record], after: int = 0) -> list[list[float | None]]:
+    """Step and validation loss of the steps after a step that have one."""
+    return [[r.step, finite(r.val_loss)] for r in history[after:] if r.val_loss is not None]
+
+
+def plan(config: TrainingConfig) -> list[list[float]]:
+    """Step and learning rate over the whole run, as its schedule has them."""
+    last = config.steps - 1
+    at = sorted({round(last * i / (PLAN_POINTS - 1)) for i in range(PLAN_POINTS)})
+    at = sorted({*at, *range(min(config.warmup_steps, PLAN_POINTS))}) if last else at
+    return [[step + 1, learning_rate(step, config)] for step in at]
 
 
 def curve(history: Sequence[Record], steps: int) -> Figure:
@@ -97,60 +107,60 @@ def png(figure: Figure) -> bytes:
     return picture.getvalue()
 
 
-class _NotebookView:
-    """One display: line and curve while training, the curve alone before and after."""
+def readable(text: str) -> str:
+    """A text with its spaces and line breaks; what has no form of its own as its code point."""
+    return "".join(
+        c if c in " \n" or unicodedata.category(c)[0] not in "CZ" else visible(c) for c in text
+    )
 
-    def __init__(self, steps: int, every: float, heading: str = "") -> None:
-        self.steps = steps
-        self.every = every
-        self.heading = f"<div>{html.escape(heading)}</div>" if heading else ""
-        self.next_line = self.next_curve = 0.0
 
-    def begin(self, history: Sequence[Record]) -> None:
+def _smooth(history: Sequence[Record], step: int) -> float:
+    recent = [record.train_loss for record in history[max(0, step - SMOOTHING) : step]]
+    return trailing_mean(recent, SMOOTHING)[-1]
+
+
+class Lines:
+    """A line at each tenth of a run, where there is no notebook."""
+
+    def opened(self, trainer: Trainer, _: object, heading: str) -> None:
+        """Say what is to be trained."""
+        self.trainer = trainer
+        if heading:
+            print(heading)
+        print(self._line())
+
+    def stepped(self) -> None:
+        """Say how far it is, at each tenth of the run."""
+        done, steps = len(self.trainer.history), self.trainer.config.steps
+        if done * 10 // steps > (done - 1) * 10 // steps:
+            print(self._line())
+
+    def changed(self, state: str, text: str = "") -> None:
+        """Say what it has come to; an error is raised, and not said here."""
+        if text and state != "failed":
+            print(text)
+
+    def _line(self) -> str:
+        return progress_line(self.trainer.history, self.trainer.config.steps)
+
+
+class LastCurve:
+    """The last curve and where it ended: what a built notebook keeps, without times."""
+
+    def opened(self, trainer: Trainer, *_: object) -> None:
+        """Nothing is shown yet."""
+        self.trainer = trainer
+
+    def stepped(self) -> None:
+        """Nothing is shown yet."""
+
+    def changed(self, state: str, text: str = "") -> None:
+        """Show the curve at the end, also of a run that failed."""
+        if state not in ("finished", "stopped", "failed"):
+            return
         from IPython.display import display
 
-        self.handle = display(self._draw(history), raw=True, display_id=True)
-        self.next_curve = time.perf_counter() + 2 * self.every  # a first one takes longer
-
-    def update(self, history: Sequence[Record]) -> None:
-        now = time.perf_counter()
-        if now < self.next_line:
-            return
-        if now >= self.next_curve:
-            self._draw(history)
-        line = html.escape(progress_line(history, self.steps))
-        size = f'width="{WIDTH * DPI:.0f}" height="{HEIGHT * DPI:.0f}"'
-        picture = f'<img alt="loss curve" {size} src="data:image/png;base64,{self.picture}">'
-        self.handle.update({"text/html": f"{self.heading}<div>{line}</div>{picture}"}, raw=True)
-        self.next_line = time.perf_counter() + self.every
-
-    def end(self, history: Sequence[Record]) -> None:
-        self.handle.update(self._draw(history), raw=True)
-
-    def _draw(self, history: Sequence[Record]) -> dict[str, str]:
-        started = time.perf_counter()
-        self.picture = base64.b64encode(png(curve(history, self.steps))).decode("ascii")
-        ended = time.perf_counter()
-        self.next_curve = ended + (ended - started) / SHARE
-        return {"image/png": self.picture, "text/plain": "The loss of each step, as a curve."}
-
-
-class _Lines:
-    """A line at each tenth of the run, where there is no notebook."""
-
-    def __init__(self, steps: int, heading: str) -> None:
-        self.steps = steps
-        self.heading = heading
-
-    def begin(self, history: Sequence[Record]) -> None:
-        if self.heading:
-            print(self.heading)
-        print(progress_line(history, self.steps))
-
-    def update(self, history: Sequence[Record]) -> None:
-        done = len(history)
-        if done * 10 // self.steps > (done - 1) * 10 // self.steps:
-            print(progress_line(history, self.steps))
-
-    def end(self, history: Sequence[Record]) -> None:
-        pass
+        picture = png(curve(self.trainer.history, self.trainer.config.steps))
+        display({"image/png": picture, "text/plain": STILL_TEXT}, raw=True)
+        if text and state != "failed":
+            print(text)

@@ -4,7 +4,7 @@
     best/   weights of the lowest validation loss, or the last ones where there is none
     and, once the run has ended or was stopped, the files of a finished run: see checkpoint
 
-One process at a time trains into a folder. Each part is replaced whole, best/ before last/.
+One training at a time writes into a folder. Each part is replaced whole, best/ before last/.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Saved:
 
 
 class RunFolder:
-    """A run's folder, this process's own inside `with`.
+    """A run's folder, nobody else's inside `with`; the thread that enters leaves, too.
 
     resume: whether it may hold a run. Raises CourseError on entry if it holds something that it
-    may not, cannot be written, or another process trains into it.
+    may not, cannot be written, or another process or thread trains into it.
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
@@ -96,7 +96,7 @@ class RunFolder:
             self._lock.acquire(timeout=0)
         except Timeout:
             raise CourseError(
-                f"another process is training into {self.path}; wait for its end, or choose "
+                f"another training is writing into {self.path}; wait for its end, or choose "
                 "another --out"
             ) from None
         except (OSError, NotImplementedError) as error:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_notebook
+from jupyter_client.manager import KernelManager
 
 from course_lib import cli
-from course_lib.explorers import training_view
-from course_lib.explorers.training_run import as_arguments, train_in
+from course_lib.explorers import frame, training_run, training_view
+from course_lib.explorers.training_jobs import FolderJob, as_arguments
+from course_lib.explorers.training_run import train_live
+from course_lib.explorers.training_thread import LiveRun
 from course_lib.runtime import PROJECT_FOLDER, CourseError, CourseNotice
 from course_lib.training.checkpoint import load_run
+from course_lib.training.session import Wishes
+from tests.explorers.training_runs import FOREVER, Watcher, await_end
 from tests.training.test_resume import PRESETS, STEPS, TEXT, assert_same
 
 
@@ -38,12 +41,12 @@ def straight(tmp_path_factory):
 
 
 def begin(straight: Path, folder: Path, **values):
-    return train_in(folder, corpus=str(straight.parent / "verse.txt"), preset="muon", **values)
+    return train_live(folder, corpus=str(straight.parent / "verse.txt"), preset="muon", **values)
 
 
 def test_it_writes_what_the_command_line_writes(straight, tmp_path, capsys):
     out = tmp_path / "runs" / "first"
-    trainer = begin(straight, out)
+    trainer = begin(straight, out).trainer
     assert_same(out, straight)
     assert trainer.finished and len(trainer.history) == STEPS
     model, tokenizer, config = load_run(out)
@@ -56,20 +59,22 @@ def test_it_writes_what_the_command_line_writes(straight, tmp_path, capsys):
 
 def test_stopped_early_it_goes_on_to_the_same_end(straight, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert len(begin(straight, "runs/first", stop_after=15).history) == 15
+    run = begin(straight, "runs/first", stop_after=15)
+    assert run.state == "stopped" and len(run.trainer.history) == 15
     path = repr(str(Path("runs/first")))
-    said = f"15 of 40 steps are done. To go on: train_in({path}, resume=True)"
+    said = f"15 of 40 steps are done. To go on: train_live({path}, resume=True)"
     assert capsys.readouterr().out.splitlines()[-1] == said
     steps = [load_run(Path("runs/first") / part)[2]["step"] for part in ("", "last", "best")]
     assert steps == [15, 15, 10]
-    train_in("runs/first", resume=True)
+    train_live("runs/first", resume=True)
     assert_same(Path("runs/first"), straight)
     assert "It goes on after step 15." in capsys.readouterr().out
 
 
 def test_a_finished_run_is_shown_and_left_as_it_is(straight, capsys):
     before = (straight / "config.json").read_bytes()
-    assert len(train_in(straight, resume=True).history) == STEPS
+    run = train_live(straight, resume=True)
+    assert run.state == "finished" and len(run.trainer.history) == STEPS
     said = f"{straight} is finished, 40 of 40 steps; a larger steps extends it."
     assert capsys.readouterr().out.splitlines()[-1] == said
     assert (straight / "config.json").read_bytes() == before
@@ -78,7 +83,7 @@ def test_a_finished_run_is_shown_and_left_as_it_is(straight, capsys):
 def test_an_error_keeps_what_was_trained_and_frees_the_folder(straight, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(
-            training_view._Lines, "update", lambda self, history: len(history) < 7 or 1 / 0
+            training_view.Lines, "stepped", lambda self: len(self.trainer.history) < 7 or 1 / 0
         )
         with pytest.raises(ZeroDivisionError):
             begin(straight, tmp_path / "run")
@@ -127,15 +132,15 @@ def test_threads_are_those_of_before(straight, tmp_path, monkeypatch):
 )
 def test_mistakes_are_told_by_the_names_of_the_arguments(straight, wishes, message):
     with pytest.raises(CourseError, match=message) as told:
-        train_in(straight, **wishes)
+        train_live(straight, **wishes)
     assert "--" not in str(told.value)
 
 
 def test_a_folder_needs_a_name_and_a_new_run_a_text(tmp_path):
     with pytest.raises(CourseError, match=r"^folder '' cannot be used"):
-        train_in("")
+        train_live("")
     with pytest.raises(CourseError, match=r"^corpus is missing: shakespeare or tang"):
-        train_in(tmp_path / "run")
+        train_live(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -144,70 +149,234 @@ def test_options_are_arguments_and_other_dashes_are_left():
     assert as_arguments(told) == "stop_after 3 and runs--a/--b: choose another folder"
 
 
+# ---- in a thread, as in a live notebook
+
+
+@pytest.fixture
+def live(monkeypatch):
+    """As in a notebook: the runs that were begun end with the test."""
+    runs = []
+
+    def remember(*given):
+        runs.append(LiveRun(*given))
+        return runs[-1]
+
+    class Handle:
+        def update(self, bundle, raw):
+            pass
+
+    monkeypatch.setattr(training_run, "LiveRun", remember)
+    monkeypatch.setattr(training_run, "in_notebook", lambda: True)
+    monkeypatch.setattr(frame, "in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: Handle())
+    yield
+    for run in runs:
+        run.stop()
+        assert run._ended.wait(FOREVER)
+
+
+def paced(straight, folder, **after):
+    """A run in a thread, with what it does after some steps."""
+    view = Watcher()
+    wishes = Wishes(corpus=str(straight.parent / "verse.txt"), preset="muon")
+    run = LiveRun(FolderJob(folder, wishes, False), view)
+    view.after = {int(step[1:]): getattr(run, act) for step, act in after.items()}
+    run.begin(background=True)
+    return run, view
+
+
+def test_with_a_dashboard_and_samples_the_files_are_the_same(live, straight, tmp_path):
+    run = begin(straight, tmp_path / "run", prompt="To be").wait()
+    assert run.state == "finished"
+    assert_same(tmp_path / "run", straight)
+
+
+def test_stopped_and_resumed_in_a_thread_the_files_are_the_same(straight, tmp_path):
+    run, view = paced(straight, tmp_path / "run", _15="stop")
+    await_end(run)
+    assert run.state == "stopped" and len(run.trainer.history) == 15
+    steps = [load_run(tmp_path / "run" / part)[2]["step"] for part in ("", "last", "best")]
+    assert steps == [15, 15, 10]
+    torch.manual_seed(99)  # another cell, meanwhile
+    view.after = {27: run.pause}
+    run.resume()
+    view.await_state("paused")
+    torch.rand(100)
+    run.resume()
+    run.wait()
+    assert_same(tmp_path / "run", straight)
+    assert view.names() == [
+        "training", "closing", "stopped", "training", "paused", "training", "closing", "finished",
+    ]  # fmt: skip
+
+
+def test_stop_after_ends_it_and_resume_goes_on_to_the_end(live, straight, tmp_path):
+    run = begin(straight, tmp_path / "run", stop_after=15).wait()
+    assert run.state == "stopped" and len(run.trainer.history) == 15
+    run.resume()
+    run.wait()
+    assert_same(tmp_path / "run", straight)
+
+
+def test_a_folder_has_one_run_at_a_time(live, straight, tmp_path):
+    run, view = paced(straight, tmp_path / "run", _15="pause")
+    view.await_state("paused")
+    with pytest.raises(CourseError, match="holds a run; go on with it by resume=True"):
+        begin(straight, tmp_path / "run")
+    with pytest.raises(CourseError, match=r"another training is writing into .*another folder"):
+        begin(straight, tmp_path / "run", resume=True)
+    run.stop()
+    await_end(run)
+    begin(straight, tmp_path / "run", resume=True).wait()
+    assert_same(tmp_path / "run", straight)
+
+
+def test_what_hinders_a_resume_is_shown_and_raised_by_wait(straight, tmp_path):
+    run, view = paced(straight, tmp_path / "run", _15="stop")
+    await_end(run)
+    (tmp_path / "run" / "last" / "training.json").write_bytes(b"{}")
+    run.resume()
+    view.await_state("failed")
+    with pytest.raises(CourseError, match=r"damaged|checksum"):
+        run.wait()
+
+
+def test_a_mistake_is_raised_by_the_call_and_shows_no_dashboard(live, straight, tmp_path):
+    for wishes in ({"preset": "nope"}, {"corpus": "nope.txt"}, {"prompt": "床"}):
+        with pytest.raises(CourseError):
+            train_live(
+                tmp_path / "run",
+                **{"corpus": str(straight.parent / "verse.txt"), "preset": "muon", **wishes},
+            )
+        assert not (tmp_path / "run").exists()
+
+
 # ---- in a real kernel
 
-CELLS = {
-    "setup": "import signal\n"
-    "from course_lib.explorers.training_run import train_in\n"
-    "from course_lib.training import presets, trainer\n"
-    "from tests.training.test_resume import PRESETS\n"
-    "presets.PRESETS = PRESETS\n"
-    "draw, calls = trainer.random_windows, iter(range(1, 1000))\n"
-    "def draw_and_stop(*arguments):\n"
-    "    if next(calls) == 25:\n"
-    "        signal.raise_signal(signal.SIGINT)\n"
-    "    return draw(*arguments)\n"
-    "trainer.random_windows = draw_and_stop",
-    "stopped": "run = train_in('runs/first', corpus='verse.txt', preset='muon')",
-    "left": "import json, pathlib\n"
-    "folders = [pathlib.Path('runs/first', part) for part in ('', 'last', 'best')]\n"
-    "print(len(run.history), *(json.loads((folder / 'config.json').read_bytes())['step']\n"
-    "                          for folder in folders))",
-    "again": "run = train_in('runs/first', corpus='verse.txt', preset='muon', resume=True)",
-    "finished": "run = train_in('runs/first', resume=True)",
-    "refused": "train_in('runs/first')",
-}
+SETUP = """
+from course_lib.explorers.training_run import train_live
+from course_lib.training import presets, trainer
+from tests.training.test_resume import PRESETS
+presets.PRESETS = PRESETS
+def begin(folder, at, act):
+    "A run whose step `at` ends when the run has been told to do something."
+    draw, calls = trainer.random_windows, iter(range(1, 1000))
+    def held(*arguments):
+        if next(calls) == at:
+            act()
+        return draw(*arguments)
+    trainer.random_windows = held
+    return train_live(folder, corpus='verse.txt', preset='muon')
+"""
+INTERRUPTED = """
+import signal, threading
+def press():
+    pressed.wait()
+    signal.raise_signal(signal.SIGINT)  # as the kernel manager does, from its thread
+    while run._wish != 'stop': pass
+pressed = threading.Event()
+run = begin('interrupted', 25, press)
+"""
+PAUSED = """
+run = None
+def pause():
+    while run is None: pass
+    run.pause()
+run = begin('paused', 25, pause)
+while run.state != 'paused': pass
+"""
+
+
+class Kernel:
+    """A kernel of a live notebook, without its page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.manager = KernelManager()
+        self.manager.start_kernel(cwd=str(folder))
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(FOREVER)
+
+    def run(self, source: str) -> dict[str, list]:
+        """Execute a cell; what it shows, by the kind of the message."""
+        shown: dict[str, list] = {}
+        self.client.execute_interactive(
+            source,
+            timeout=FOREVER,
+            allow_stdin=False,
+            output_hook=lambda message: shown.setdefault(message["msg_type"], []).append(
+                message["content"]
+            ),
+        )
+        return shown
+
+    def shut_down(self) -> None:
+        """As JupyterLab does when a notebook's kernel is shut down."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel()
 
 
 @pytest.fixture(scope="module")
-def kernel(straight):
-    """A folder, and the outputs of a notebook's cells that run there; a training is stopped."""
+def new_kernel(straight):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(PROJECT_FOLDER))
-        notebook = new_notebook(cells=[new_code_cell(source) for source in CELLS.values()])
-        place = {"metadata": {"path": straight.parent}}
-        NotebookClient(notebook, timeout=120, resources=place, allow_errors=True).execute()
-    outputs = (cell.outputs for cell in notebook.cells)
-    return straight.parent, dict(zip(CELLS, outputs, strict=True))
+        patch.delenv("COURSE_EDITION", raising=False)
+
+        def start() -> Kernel:
+            kernel = Kernel(straight.parent)
+            kernel.run(SETUP)
+            return kernel
+
+        yield start
 
 
-def test_the_stop_button_keeps_the_last_model_and_the_best(kernel):
-    _, outputs = kernel
-    done, *steps = map(int, outputs["left"][0].text.split())
-    assert done in (24, 25)  # a trainer may end its step first
-    assert steps == [done, done, 20], "the run's own model, last/ and best/"
-    picture, said = outputs["stopped"]
-    assert set(picture.data) == {"image/png", "text/plain"}
-    first, *_, last = said.text.splitlines()
-    assert first.startswith(f"Stopped at step {done} of 40.") and "the stop button once" in first
-    assert last == f"{done} of 40 steps are done. To go on: train_in('runs/first', resume=True)"
+@pytest.fixture(scope="module")
+def kernel(new_kernel):
+    kernel = new_kernel()
+    yield kernel
+    kernel.shut_down()
 
 
-def test_the_same_call_with_resume_ends_as_a_run_without_a_stop(kernel, straight):
-    folder, outputs = kernel
-    assert_same(folder / "runs" / "first", straight)
+def test_the_cell_ends_at_once_and_nothing_is_printed(kernel, straight):
+    shown = kernel.run("run = begin('quiet', 0, None)")
+    assert "stream" not in shown and "error" not in shown
+    _, still, live = (content["data"] for content in shown["display_data"])
+    assert set(still) == {"image/png", "text/plain"}
+    assert "application/vnd.jupyter.widget-view+json" in live
+    shown = kernel.run("run.wait()")
+    assert "stream" not in shown
+    (result,) = shown["execute_result"]
+    assert result["data"]["text/plain"] == "<a run, finished, 40 of 40 steps done>"
+    assert_same(straight.parent / "quiet", straight)
+
+
+def test_the_stop_button_during_wait_keeps_the_last_model_and_the_best(kernel, straight):
+    kernel.run(INTERRUPTED)
+    shown = kernel.run("pressed.set(); run.wait()")
+    assert "error" not in shown
+    said = "".join(content["text"] for content in shown["stream"])
+    assert "25 of 40 steps are done. To go on: train_live('interrupted', resume=True)" in said
+    folder = straight.parent / "interrupted"
+    steps = [load_run(folder / part)[2]["step"] for part in ("", "last", "best")]
+    assert steps == [25, 25, 20]
+    kernel.run("train_live('interrupted', resume=True).wait()")
+    assert_same(folder, straight)
+
+
+def test_the_end_of_the_kernel_leaves_the_last_step(new_kernel, straight):
+    kernel = new_kernel()
+    kernel.run(PAUSED)
+    kernel.shut_down()
+    folder = straight.parent / "paused"
+    assert [load_run(folder / part)[2]["step"] for part in ("", "last")] == [25, 25]
     with warnings.catch_warnings():
         warnings.simplefilter("error", CourseNotice)
-        load_run(folder / "runs" / "first")
-    for name in ("again", "finished"):
-        picture, said = outputs[name]
-        assert set(picture.data) == {"image/png", "text/plain"}
-        assert "characters/s" not in said.text and " s of training" not in said.text
-    assert outputs["again"][0] == outputs["finished"][0]
+        train_live(folder, resume=True)
+    assert_same(folder, straight)
 
 
-def test_a_mistake_is_one_line_of_ones_own(kernel):
-    _, outputs = kernel
-    (error,) = outputs["refused"]
-    assert error.ename == "CourseError" and "by resume=True" in error.evalue
-    assert len(error.traceback) <= 2
+def test_a_mistake_is_one_line_of_ones_own(kernel, straight):
+    shown = kernel.run("train_live('quiet2')")
+    (error,) = shown["error"]
+    assert error["ename"] == "CourseError" and error["evalue"].startswith("corpus is missing")
+    assert len(error["traceback"]) <= 2

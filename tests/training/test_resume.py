@@ -849,7 +849,7 @@ def test_two_processes_do_not_train_into_one_folder(tmp_path, corpus, capsys):
     begin(out, corpus, "plain", "--stop-after", "10")
     with RunFolder(out, resume=True):
         assert train(out, "--resume") == 2
-        assert "another process is training into" in capsys.readouterr().err
+        assert "another training is writing into" in capsys.readouterr().err
     with RunFolder(tmp_path / "new"):
         assert begin(tmp_path / "new", corpus) == 2
         assert begin(tmp_path / "new", corpus, "plain", "--resume") == 2
