@@ -90,6 +90,7 @@ def make_block(config: GPTConfig) -> PreNormBlock:
         qk_norm=config.qk_norm,
     )
     block = PostNormBlock if config.norm_placement == "post" else PreNormBlock
+    feed_forward_norm = nn.Identity() if config.feed_forward == "none" else make_norm(config)
     return block(
-        attention, make_feed_forward(config), make_norm(config), make_norm(config), config.dropout
+        attention, make_feed_forward(config), make_norm(config), feed_forward_norm, config.dropout
     )

@@ -18,7 +18,7 @@ CHOICES = {
     "positions": ("none", "sinusoidal", "learned", "rotary", "alibi"),
     "norm": ("layer_norm", "rms_norm"),
     "norm_placement": ("pre", "post"),
-    "feed_forward": ("relu", "gelu", "relu_squared", "swiglu"),
+    "feed_forward": ("relu", "gelu", "relu_squared", "swiglu", "none"),
     "initialisation": ("gpt2", "xavier", "zero_output"),
     "rotary_scaling": ("none", "linear", "ntk", "yarn"),
 }
@@ -35,7 +35,8 @@ class GPTConfig:
         2305.13245); None means one for each query head.
     d_ff: hidden width of the feed-forward layer; None means 4·d_model, and 8/3·d_model for SwiGLU,
         whose third matrix then leaves the number of parameters as it was (Shazeer 2020).
-    positions, norm, norm_placement, feed_forward, initialisation: one of CHOICES.
+    positions, norm, norm_placement, feed_forward, initialisation: one of CHOICES. With
+        feed_forward "none" a block is attention alone (Elhage et al. 2021; lesson 13).
     rotary_base: the base of the rotary wavelengths (Su et al. 2021, arXiv 2104.09864).
     rotary_scaling: how rotary positions are stretched for a context rotary_factor times as long as
         the one trained at. "linear": all pairs turn that much slower (Chen et al. 2023, arXiv
@@ -95,6 +96,11 @@ class GPTConfig:
             raise CourseError(
                 f"window={self.window} is more than context_length={self.context_length}, so it "
                 f"hides nothing; use at most {self.context_length}, or None"
+            )
+        if self.feed_forward == "none" and self.d_ff is not None:
+            raise CourseError(
+                f"d_ff={self.d_ff} is the width of a feed-forward layer, and feed_forward='none' "
+                "has none; use d_ff=None"
             )
         self._require_heads_that_fit()
         self._require_a_scaling_that_scales()
@@ -157,7 +163,9 @@ class GPTConfig:
 
     @property
     def hidden_width(self) -> int:
-        """Width inside the feed-forward layer, with the default filled in."""
+        """Width inside the feed-forward layer, with the default filled in; 0 without one."""
+        if self.feed_forward == "none":
+            return 0
         if self.d_ff is not None:
             return self.d_ff
         return round(8 * self.d_model / 3) if self.feed_forward == "swiglu" else 4 * self.d_model

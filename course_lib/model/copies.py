@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.model.layers import FeedForward, LayerNorm, RMSNorm, SwiGLU
+from course_lib.model.layers import FeedForward, LayerNorm, NoFeedForward, RMSNorm, SwiGLU
 
 Step = Callable[[Tensor], Tensor]  # (token, d_in) → (token, d_out)
 
@@ -58,8 +58,10 @@ def norm_step(norm: LayerNorm | RMSNorm | nn.Identity) -> Step:
     return lambda x: torch.layer_norm(x, weight.shape, weight, bias, norm.epsilon)
 
 
-def feed_forward_step(layer: FeedForward | SwiGLU) -> Step:
+def feed_forward_step(layer: FeedForward | SwiGLU | NoFeedForward) -> Step:
     """A feed-forward layer, with copies of its matrices."""
+    if isinstance(layer, NoFeedForward):
+        return layer
     if isinstance(layer, SwiGLU):
         gate, hidden, output = copied(layer.gate), copied(layer.hidden), copied(layer.output)
         return lambda x: output(F.silu(gate(x)) * hidden(x))

@@ -193,9 +193,13 @@ def initialise(model: nn.Module, config: GPTConfig) -> None:
                     module.output.weight.zero_()
     post = config.norm_placement == "post"
     if config.tied_head and (post or config.initialisation == "zero_output"):
-        last_norm = model.blocks[-1].feed_forward_norm if post else model.final_norm
+        last_norm = _last_norm(model.blocks[-1], config) if post else model.final_norm
         # the token's own logit is then about 0.02 · d_model · size, at most 2
         nn.init.constant_(last_norm.weight, min(1, 100 / config.d_model))
+
+
+def _last_norm(block: nn.Module, config: GPTConfig) -> nn.Module:
+    return block.attention_norm if config.feed_forward == "none" else block.feed_forward_norm
 
 
 def _initialise_matrix(weight: Tensor, config: GPTConfig, is_head: bool) -> None:

@@ -131,6 +131,14 @@ class SwiGLU(nn.Module):
         return self.output(F.silu(self.gate(x)) * self.hidden(x))
 
 
+class NoFeedForward(nn.Module):
+    """In place of a feed-forward layer: adds nothing, so that a block is attention alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., d_model) → zeros of the same shape."""
+        return torch.zeros_like(x)
+
+
 def make_norm(config: GPTConfig) -> nn.Module:
     """The normalisation that the configuration names."""
     if config.norm == "rms_norm":
@@ -140,6 +148,8 @@ def make_norm(config: GPTConfig) -> nn.Module:
 
 def make_feed_forward(config: GPTConfig) -> nn.Module:
     """The feed-forward layer that the configuration names."""
+    if config.feed_forward == "none":
+        return NoFeedForward()
     if config.feed_forward == "swiglu":
         return SwiGLU(config.d_model, config.hidden_width, config.bias)
     return FeedForward(config.d_model, config.hidden_width, config.feed_forward, config.bias)

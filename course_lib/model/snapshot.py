@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.model.attention import MultiHeadAttention
 from course_lib.model.block import PostNormBlock, PreNormBlock
 from course_lib.model.gpt import GPT
-from course_lib.model.layers import FeedForward, LayerNorm, RMSNorm, SwiGLU
+from course_lib.model.layers import FeedForward, LayerNorm, NoFeedForward, RMSNorm, SwiGLU
 from course_lib.model.positions import (
     ALiBi,
     AttentionPositions,
@@ -21,7 +21,8 @@ from course_lib.model.positions import (
 )
 
 KNOWN = (
-    GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, FeedForward, SwiGLU, LayerNorm, RMSNorm,
+    GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, FeedForward, SwiGLU, NoFeedForward,
+    LayerNorm, RMSNorm,
     SinusoidalPositions, LearnedPositions, AttentionPositions, RotaryPositions, ALiBi,
     nn.ModuleList, nn.Linear, nn.Embedding, nn.Dropout, nn.Identity,
 )  # fmt: skip

@@ -48,6 +48,20 @@ def test_post_norm_is_norm_of_x_plus_f_of_x():
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
+def test_without_feed_forward_a_block_is_its_first_half(placement):
+    whole, (x, positions, mask) = block_of(placement), parts()
+    half = block_of(placement, feed_forward="none", d_ff=None)
+    names = [name for name, _ in half.named_parameters()]
+    assert all(name.startswith("attention") for name in names)  # no second norm that idles
+    half.load_state_dict({name: whole.state_dict()[name] for name in names})
+    if placement == "pre":
+        expected = x + whole.attention(whole.attention_norm(x), positions, mask)[0]
+    else:
+        expected = whole.attention_norm(x + whole.attention(x, positions, mask)[0])
+    torch.testing.assert_close(half(x, positions, mask)[0], expected)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
 def test_weights_come_from_the_blocks_attention(placement):
     block, (x, positions, mask) = block_of(placement), parts()
     read = block.attention_norm(x) if placement == "pre" else x

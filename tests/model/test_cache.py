@@ -86,6 +86,8 @@ def test_in_one_piece_in_odd_pieces_and_step_by_step(scheme, kv_heads):
         {"feed_forward": "relu_squared", "bias": False, "tied_head": False},
         {"feed_forward": "swiglu", "norm": "rms_norm"},
         {"feed_forward": "swiglu", "bias": False, "d_ff": 17},
+        {"feed_forward": "none"},
+        {"feed_forward": "none", "norm_placement": "post", "tied_head": False},
         {"n_layers": 3, "positions": "alibi", "d_model": 15, "n_heads": 3},
         {"n_layers": 1, "n_heads": 1, "context_length": 1},
         {"window": 1},

@@ -20,6 +20,7 @@ def test_defaults_fill_in():
     assert (config.d_head, config.kv_heads, config.hidden_width) == (8, 6, 192)
     gated = GPTConfig(vocab_size=65, d_model=48, n_heads=6, feed_forward="swiglu")
     assert gated.hidden_width == 128  # 3 · 128 = 2 · 192 columns: as many parameters
+    assert GPTConfig(vocab_size=65, feed_forward="none").hidden_width == 0
     given = GPTConfig(vocab_size=65, d_model=48, n_heads=6, n_kv_heads=2, d_ff=37)
     assert (given.kv_heads, given.hidden_width) == (2, 37)
 
@@ -115,6 +116,10 @@ def test_a_configuration_is_frozen():
         (
             {**ROTARY, "rotary_scaling": "ntk", "d_model": 8},
             "a head of width 2 has one pair; use wider heads, or 'linear'",
+        ),
+        (
+            {"feed_forward": "none", "d_ff": 7},
+            "d_ff=7 is the width of a feed-forward layer, and feed_forward='none' has none; use d_",
         ),
         ({"tied_head": "no"}, "tied_head='no' must be True or False"),
     ],

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from course_lib.model.copies import copied, feed_forward_step, norm_step, unit_norm
-from course_lib.model.layers import FeedForward, LayerNorm, RMSNorm, SwiGLU
+from course_lib.model.layers import FeedForward, LayerNorm, NoFeedForward, RMSNorm, SwiGLU
 
 LAYERS = {
     "relu": lambda: FeedForward(7, 11, "relu"),
@@ -13,6 +13,7 @@ LAYERS = {
     "gelu without bias": lambda: FeedForward(7, 11, "gelu", bias=False),
     "relu squared": lambda: FeedForward(7, 11, "relu_squared"),
     "swiglu": lambda: SwiGLU(7, 11),
+    "no feed-forward": NoFeedForward,
     "layer norm": lambda: LayerNorm(7),
     "layer norm without bias": lambda: LayerNorm(7, bias=False),
     "rms norm": lambda: RMSNorm(7),
@@ -23,7 +24,7 @@ LAYERS = {
 
 
 def step_of(layer: nn.Module):
-    if isinstance(layer, FeedForward | SwiGLU):
+    if isinstance(layer, FeedForward | SwiGLU | NoFeedForward):
         return feed_forward_step(layer)
     return copied(layer) if isinstance(layer, nn.Linear) else norm_step(layer)
 
@@ -50,7 +51,9 @@ def test_a_copy_gives_what_its_layer_gives(name, dtype, tolerance):
     torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance * expected.abs().max())
 
 
-@pytest.mark.parametrize("name", [name for name in LAYERS if name != "identity"])
+@pytest.mark.parametrize(
+    "name", [name for name in LAYERS if name not in ("identity", "no feed-forward")]
+)
 def test_a_copy_keeps_the_weights_of_when_it_was_made(name):
     layer, x = layer_of(name), torch.ones(2, 7) + torch.arange(7)
     step = step_of(layer)

@@ -38,7 +38,7 @@ def configurations(draw, **fixed) -> GPTConfig:
         "n_heads": n_kv_heads * group,
         "n_kv_heads": n_kv_heads,
         "d_model": n_kv_heads * group * d_head,
-        "d_ff": draw(st.sampled_from([None, 17])),
+        "d_ff": None if choices["feed_forward"] == "none" else draw(st.sampled_from([None, 17])),
         "rotary_base": draw(st.sampled_from([500.0, 10_000.0])),
         "rotary_factor": factor,
         "rotary_ramp": draw(st.sampled_from([(1.0, 32.0), (0.5, 1.5)])),

@@ -11,6 +11,7 @@ from course_lib.model.config import GPTConfig
 from course_lib.model.layers import (
     FeedForward,
     LayerNorm,
+    NoFeedForward,
     RMSNorm,
     SwiGLU,
     make_feed_forward,
@@ -145,6 +146,12 @@ def test_each_token_is_transformed_alone():
     x = torch.randn(2, 5, D_MODEL)
     for layer in (LayerNorm(D_MODEL), RMSNorm(D_MODEL), FeedForward(D_MODEL, D_FF)):
         torch.testing.assert_close(layer(x)[:, 3], layer(x[:, 3]))
+
+
+def test_none_adds_nothing():
+    layer = make_feed_forward(GPTConfig(vocab_size=3, d_model=24, feed_forward="none"))
+    assert type(layer) is NoFeedForward and not list(layer.parameters())
+    assert torch.equal(layer(torch.full((2, 5, 24), math.inf)), torch.zeros(2, 5, 24))
 
 
 @pytest.mark.parametrize("bias", [False, True])
