@@ -35,6 +35,12 @@ class GPTConfig:
         2305.13245); None means one for each query head.
     d_ff: hidden width of the feed-forward layer; None means 4·d_model, and 8/3·d_model for SwiGLU,
         whose third matrix then leaves the number of parameters as it was (Shazeer 2020).
+    n_experts: feed-forward layers beside one another, of which each token passes through
+        experts_per_token (Shazeer et al. 2017, arXiv 1701.06538); None means a single one, for all.
+    capacity_factor: in training an expert takes at most so many times its fair share of a batch's
+        tokens, and the rest pass by (Lepikhin et al. 2020, arXiv 2006.16668); None: all that come.
+    balance_weight: what the trainer multiplies the balancing loss by before it adds it, so that
+        the router does not leave experts without tokens (Fedus et al. 2021, arXiv 2101.03961).
     positions, norm, norm_placement, feed_forward, initialisation: one of CHOICES. With
         feed_forward "none" a block is attention alone (Elhage et al. 2021; lesson 13).
     rotary_base: the base of the rotary wavelengths (Su et al. 2021, arXiv 2104.09864).
@@ -59,6 +65,10 @@ class GPTConfig:
     n_heads: int = 4
     n_kv_heads: int | None = None
     d_ff: int | None = None
+    n_experts: int | None = None
+    experts_per_token: int = 2
+    capacity_factor: float | None = None
+    balance_weight: float = 0.01
     positions: str = "learned"
     norm: str = "layer_norm"
     norm_placement: str = "pre"
@@ -104,6 +114,7 @@ class GPTConfig:
             )
         self._require_heads_that_fit()
         self._require_a_scaling_that_scales()
+        self._require_experts_that_work()
 
     def _require_heads_that_fit(self) -> None:
         require_whole_heads(self.d_model, self.n_heads, self.kv_heads)
@@ -149,6 +160,44 @@ class GPTConfig:
             raise CourseError(
                 "rotary_scaling='ntk' slows all pairs but the fastest, and a head of width 2 has "
                 "one pair; use wider heads, or 'linear'"
+            )
+
+    def _require_experts_that_work(self) -> None:
+        experts, chosen, factor = self.n_experts, self.experts_per_token, self.capacity_factor
+        if experts is not None:
+            require_positive("n_experts", experts)
+        require_positive("experts_per_token", chosen)
+        if not (is_number(self.balance_weight) and 0 <= self.balance_weight < math.inf):
+            raise CourseError(
+                f"balance_weight={self.balance_weight!r} must be a finite number of at least 0, "
+                "e.g. 0.01"
+            )
+        if factor is not None and not (is_number(factor) and 0 < factor < math.inf):
+            raise CourseError(
+                f"capacity_factor={factor!r} must be a finite number above 0, e.g. 1.25, or None"
+            )
+        if experts is None:
+            for name in ("experts_per_token", "capacity_factor", "balance_weight"):
+                if getattr(self, name) != getattr(type(self), name):
+                    raise CourseError(
+                        f"{name}={getattr(self, name)!r} does nothing without experts; set "
+                        f"n_experts, or leave it at {getattr(type(self), name)}"
+                    )
+            return
+        if self.feed_forward == "none":
+            raise CourseError(
+                f"n_experts={experts} are feed-forward layers, and feed_forward='none' has none; "
+                "use another feed_forward, or n_experts=None"
+            )
+        if chosen > experts:
+            raise CourseError(
+                f"experts_per_token={chosen} is more than n_experts={experts}; "
+                f"use at most {experts}"
+            )
+        if factor is not None and factor * chosen >= experts:
+            raise CourseError(
+                f"capacity_factor={factor!r} leaves room for all tokens in each of {experts} "
+                f"experts; use less than {experts / chosen:g}, or None"
             )
 
     @property

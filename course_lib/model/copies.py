@@ -7,6 +7,7 @@ multiplied in beforehand. A copy stays as it was when the model is trained furth
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.model.experts import MixtureOfExperts, mix
 from course_lib.model.layers import FeedForward, LayerNorm, NoFeedForward, RMSNorm, SwiGLU
 
 Step = Callable[[Tensor], Tensor]  # (token, d_in) → (token, d_out)
@@ -58,10 +60,14 @@ def norm_step(norm: LayerNorm | RMSNorm | nn.Identity) -> Step:
     return lambda x: torch.layer_norm(x, weight.shape, weight, bias, norm.epsilon)
 
 
-def feed_forward_step(layer: FeedForward | SwiGLU | NoFeedForward) -> Step:
-    """A feed-forward layer, with copies of its matrices."""
+def feed_forward_step(layer: FeedForward | SwiGLU | NoFeedForward | MixtureOfExperts) -> Step:
+    """A feed-forward layer, or several with their router, with copies of their matrices."""
     if isinstance(layer, NoFeedForward):
         return layer
+    if isinstance(layer, MixtureOfExperts):
+        router = copy.deepcopy(layer.router).eval()  # in generation there is room for all
+        experts = [feed_forward_step(expert) for expert in layer.experts]
+        return lambda x: mix(x, router(x), experts)
     if isinstance(layer, SwiGLU):
         gate, hidden, output = copied(layer.gate), copied(layer.hidden), copied(layer.output)
         return lambda x: output(F.silu(gate(x)) * hidden(x))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from course_lib.model.config import GPTConfig
+from course_lib.model.experts import MixtureOfExperts, Router
 
 
 class LayerNorm(nn.Module):
@@ -147,7 +148,16 @@ def make_norm(config: GPTConfig) -> nn.Module:
 
 
 def make_feed_forward(config: GPTConfig) -> nn.Module:
-    """The feed-forward layer that the configuration names."""
+    """The feed-forward layer that the configuration names, or a mixture of several."""
+    if config.n_experts is None:
+        return _make_expert(config)
+    router = Router(
+        config.d_model, config.n_experts, config.experts_per_token, config.capacity_factor
+    )
+    return MixtureOfExperts(router, [_make_expert(config) for _ in range(config.n_experts)])
+
+
+def _make_expert(config: GPTConfig) -> nn.Module:
     if config.feed_forward == "none":
         return NoFeedForward()
     if config.feed_forward == "swiglu":

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from course_lib.model.attention import MultiHeadAttention
 from course_lib.model.block import PostNormBlock, PreNormBlock
+from course_lib.model.experts import MixtureOfExperts, Router
 from course_lib.model.gpt import GPT
 from course_lib.model.layers import FeedForward, LayerNorm, NoFeedForward, RMSNorm, SwiGLU
 from course_lib.model.positions import (
@@ -24,6 +25,7 @@ KNOWN = (
     GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, FeedForward, SwiGLU, NoFeedForward,
     LayerNorm, RMSNorm,
     SinusoidalPositions, LearnedPositions, AttentionPositions, RotaryPositions, ALiBi,
+    MixtureOfExperts, Router,
     nn.ModuleList, nn.Linear, nn.Embedding, nn.Dropout, nn.Identity,
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from course_lib.data.batches import evaluation_windows, random_windows, shuffled_windows
 from course_lib.data.corpora import require_windows
+from course_lib.model.experts import routings_of
 from course_lib.model.gpt import GPT, count_parameters, evaluating
 from course_lib.runtime import CourseError, keep_memory, notice
 from course_lib.training.compiled import Compiled, worth_compiling
@@ -123,10 +124,10 @@ class Trainer:
         self.optimizer = make_optimizer(model, config)
         for part, _ in self.optimizer.parts:
             part.register_step_pre_hook(self._begin_update)
-        # evaluation, whose windows have other shapes, goes without
-        self._forward = (
-            Compiled(model) if config.compile and worth_compiling(self.device) else model
-        )
+        # evaluation, whose windows have other shapes, goes without; so do experts, each of which
+        # gets another number of tokens at each step
+        compiled = config.compile and worth_compiling(self.device) and not model.config.n_experts
+        self._forward = Compiled(model) if compiled else model
         # the data's own random numbers: evaluation, dropout and sampling do not move them
         self.generator = torch.Generator().manual_seed(config.seed)
         self.history: list[Record] = []
@@ -154,16 +155,19 @@ class Trainer:
             yield self.history[-1]
 
     def step(self, rate: float) -> float:
-        """One update at this learning rate; the loss before it, in nats."""
+        """One update at this learning rate; the loss before it, in nats, without balancing."""
         self.model.train()
         self.optimizer.set_rate(rate)
         inputs, targets = self._windows()
         self.team.own_random_numbers(self.config.seed, len(self.history))
-        with self.precision.autocast():
+        with self.precision.autocast(), routings_of(self.model) as routings:
             logits = self._forward(inputs)
         loss = next_token_loss(logits.float(), targets)
+        minimised = loss
+        for routing in routings:  # one a layer of experts, for this process's share of the batch
+            minimised = minimised + self.model.config.balance_weight * routing.balance_loss
         self.precision.backward_and_step(
-            loss,
+            minimised,
             self.optimizer,
             self.model.parameters(),
             self.config.gradient_clip,

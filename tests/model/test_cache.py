@@ -88,6 +88,8 @@ def test_in_one_piece_in_odd_pieces_and_step_by_step(scheme, kv_heads):
         {"feed_forward": "swiglu", "bias": False, "d_ff": 17},
         {"feed_forward": "none"},
         {"feed_forward": "none", "norm_placement": "post", "tied_head": False},
+        {"n_experts": 5, "experts_per_token": 1, "capacity_factor": 0.5},
+        {"n_experts": 5, "experts_per_token": 3, "feed_forward": "swiglu"},
         {"n_layers": 3, "positions": "alibi", "d_model": 15, "n_heads": 3},
         {"n_layers": 1, "n_heads": 1, "context_length": 1},
         {"window": 1},

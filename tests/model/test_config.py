@@ -37,6 +37,10 @@ def test_a_configuration_survives_json():
         window=32,
         qk_norm=True,
         initialisation="zero_output",
+        n_experts=5,
+        experts_per_token=1,
+        capacity_factor=1.25,
+        balance_weight=0.02,
     )
     assert GPTConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
@@ -121,6 +125,22 @@ def test_a_configuration_is_frozen():
             {"feed_forward": "none", "d_ff": 7},
             "d_ff=7 is the width of a feed-forward layer, and feed_forward='none' has none; use d_",
         ),
+        ({"n_experts": 0}, "n_experts=0 must be a whole number of at least 1"),
+        ({"n_experts": 1}, "experts_per_token=2 is more than n_experts=1; use at most 1"),
+        ({"n_experts": 8, "experts_per_token": 9}, "experts_per_token=9 is more than n_experts=8"),
+        ({"experts_per_token": 1}, "experts_per_token=1 does nothing without experts; set n_exp"),
+        ({"capacity_factor": 1.25}, "capacity_factor=1.25 does nothing without experts; set n_ex"),
+        ({"balance_weight": 0.0}, "balance_weight=0.0 does nothing without experts; set n_experts"),
+        ({"n_experts": 8, "balance_weight": -1}, "balance_weight=-1 must be a finite number of at"),
+        ({"n_experts": 8, "capacity_factor": 0}, "capacity_factor=0 must be a finite number above"),
+        (
+            {"n_experts": 8, "capacity_factor": 4},
+            "room for all tokens in each of 8 experts; use less than 4, or None",
+        ),
+        (
+            {"n_experts": 8, "feed_forward": "none"},
+            "n_experts=8 are feed-forward layers, and feed_forward='none' has none; use another",
+        ),
         ({"tied_head": "no"}, "tied_head='no' must be True or False"),
     ],
 )
@@ -138,7 +158,7 @@ def test_an_odd_head_size_is_fine_but_for_rotary(positions):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"vocab_size": 65, "width": 3}, "unknown fields: width; known are: bias"),
+        ({"vocab_size": 65, "width": 3}, "unknown fields: width; known are: balance_weight"),
         ({"d_model": 8}, "lacks vocab_size"),
         ({"vocab_size": 65, "rotary_ramp": 3}, "rotary_ramp=3 must be two rising numbers"),
         ({"vocab_size": 65, "rotary_ramp": [2, 1]}, "must be two rising numbers"),
@@ -160,5 +180,9 @@ def test_the_remedies_work():
         {"window": 64},
         {**YARN, "rotary_factor": 64, "rotary_ramp": (1.0, 32.0)},
         {**LINEAR, "d_model": 8},
+        {"n_experts": 1, "experts_per_token": 1},
+        {"n_experts": 8, "experts_per_token": 8},
+        {"n_experts": 8, "capacity_factor": 3.99},
+        {"n_experts": 8, "balance_weight": 0.0},
     ):
         GPTConfig(vocab_size=65, **values)

@@ -27,11 +27,19 @@ def configurations(draw, **fixed) -> GPTConfig:
         choices["rotary_scaling"] = "none"
     elif choices["rotary_scaling"] != "none":
         factor = draw(st.floats(1.0, 13.0))
+    experts = {"n_experts": None, "experts_per_token": 2, "capacity_factor": None}
+    if choices["feed_forward"] != "none" and draw(st.booleans()):
+        n_experts, k = draw(st.sampled_from([(1, 1), (2, 1), (3, 2), (5, 1), (5, 3)]))
+        experts = {"n_experts": n_experts, "experts_per_token": k}
+        # holds in training alone, so that no law here knows of it
+        experts["capacity_factor"] = draw(st.sampled_from([None, 0.5]))
     n_kv_heads, group = draw(st.sampled_from([(1, 1), (2, 1), (2, 2), (1, 3), (3, 1)]))
     even = choices["positions"] in ("rotary", "sinusoidal")
     d_head = draw(st.sampled_from([4, 6, 10] if even else [4, 5, 7, 10]))
     values = {
         **choices,
+        **experts,
+        "balance_weight": 0.01,
         "vocab_size": draw(st.sampled_from([11, 29, 65])),
         "context_length": 13,
         "n_layers": draw(st.integers(1, 3)),

@@ -65,6 +65,7 @@ def sign_again(folder: Path, **changes) -> None:
         {},
         {"tied_head": False},
         {"positions": "sinusoidal", "norm": "rms_norm", "feed_forward": "swiglu", "bias": False},
+        {"n_experts": 3, "experts_per_token": 1, "capacity_factor": 0.5, "balance_weight": 0.05},
         {"positions": "alibi", "n_kv_heads": 2, "norm_placement": "post", "dropout": 0.5},
     ],
 )

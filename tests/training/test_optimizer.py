@@ -29,6 +29,7 @@ MODELS = {
         "bias": False,
         "tied_head": False,
     },
+    "experts": {"n_experts": 5, "experts_per_token": 1},
     "norms of queries and keys": {"qk_norm": True},
 }
 RECIPES = {

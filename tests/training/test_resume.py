@@ -43,6 +43,12 @@ PRESETS = {
     "muon": Preset(
         model=MappingProxyType({**SHAPE, "positions": "rotary", "tied_head": False}), training=MUON
     ),
+    "experts": Preset(
+        model=MappingProxyType(
+            {**SHAPE, "n_experts": 4, "experts_per_token": 1, "capacity_factor": 0.75}
+        ),
+        training=ADAMW,
+    ),
     "shuffled": Preset(model=MappingProxyType(SHAPE), training=replace(ADAMW, windows="shuffled")),
 }
 

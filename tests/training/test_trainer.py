@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from course_lib.data.batches import random_windows
 from course_lib.model.config import GPTConfig
+from course_lib.model.experts import routings_of
 from course_lib.model.gpt import GPT
 from course_lib.runtime import CourseError, CourseNotice
 from course_lib.training.presets import TrainingConfig
@@ -93,6 +94,40 @@ def test_the_trainer_equals_a_plain_loop_bit_for_bit(dropout):
         assert trainer.history[step].learning_rate == pytest.approx(rate, rel=1e-12)
     for name, tensor in trainer.model.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name])
+
+
+def test_experts_are_balanced_in_training_and_only_there():
+    """Against a loop: the balancing losses of both layers are added, and not reported."""
+    values = {"n_layers": 2, "n_experts": 5, "experts_per_token": 1, "capacity_factor": 0.75}
+    weight = {"balance_weight": 0.3}
+    trainer = trained(model_values=values | weight, gradient_clip=math.inf, weight_decay=0.0)
+    model, tokens = small_gpt(**values, **weight), text(200)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99), weight_decay=0.0)
+    generator = torch.Generator().manual_seed(9)
+    for record in trainer.history:
+        inputs, targets = random_windows(tokens, 3, CONTEXT, generator)
+        with routings_of(model) as routings:
+            logits = model.train()(inputs)
+        loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+        assert record.train_loss == pytest.approx(loss.item(), rel=1e-5)
+        optimizer.zero_grad()
+        (loss + 0.3 * sum(routing.balance_loss for routing in routings)).backward()
+        optimizer.param_groups[0]["lr"] = record.learning_rate
+        optimizer.step()
+    for name, tensor in trainer.model.state_dict().items():
+        torch.testing.assert_close(tensor, model.state_dict()[name])
+    assert trainer.history[-1].val_loss == pytest.approx(evaluate(model, text(40, 6)), rel=1e-5)
+    alone = trained(model_values=values | {"balance_weight": 0.0}, gradient_clip=math.inf)
+    assert losses(alone)[0] == losses(trainer)[0]
+    assert losses(alone)[1:] != losses(trainer)[1:]
+
+
+def test_with_experts_the_model_is_not_compiled(monkeypatch):
+    monkeypatch.setattr("course_lib.training.trainer.worth_compiling", lambda device: True)
+    for experts, compiled in ((None, True), (3, False)):
+        model = small_gpt(n_experts=experts)
+        trainer = Trainer(model, text(200), text(40), recipe(compile=True))
+        assert (trainer._forward is not model) == compiled
 
 
 @pytest.mark.parametrize("length", [8, 9, 14, 15, 16, 40])
