@@ -543,11 +543,11 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # | 09 | [A GPT from its parts, and its cousins BERT and T5](09_a_gpt_from_its_parts.ipynb) | the whole GPT |
 # | 10 | [Train it: the loop](10_train_it.ipynb) | a training loop that stops and resumes; your own Shakespeare |
 # | 11 | Train it on a GPU | the real runs, on Shakespeare and on Tang poetry, and their speed |
-# | 12 | Generate | samplers, and a cache that changes nothing but the time |
-# | 13 | Look inside | attention capture, names for heads, heads switched off |
-# | 14 | The bill | attention in tiles, as FlashAttention does it |
+# | 12 | [Generate](12_generate.ipynb) | samplers, and a cache that changes nothing but the time |
+# | 13 | [Look inside](13_look_inside.ipynb) | attention capture, names for heads, heads switched off |
+# | 14 | [The bill](14_the_bill.ipynb) | attention in tiles, as FlashAttention does it |
 # | 15 | Smaller caches: MQA, GQA and MLA | shared and compressed keys and values |
-# | 16 | Mixture of experts, and your own project | a layer of experts; then, a corpus of your choice |
+# | 16 | [Mixture of experts, and your own project](16_mixture_of_experts.ipynb) | a layer of experts; then, a corpus of your choice |
 # | 17 | Field guide (untimed) | nothing: cards, papers, glossary, to look things up |
 #
 # If you know PyTorch, you can begin with 02. If you come for one topic, each lesson says at its top what

@@ -751,7 +751,7 @@ for name, reader in {"attention": finder, "LSTM": open_lstm}.items():
 # ## In practice
 #
 # **Fewer steps in a row is not less work.** Attention compares every token with every other: twice the text, four times
-# the comparisons (lesson 14).
+# the comparisons ([lesson 14](14_the_bill.ipynb)).
 #
 # **Recurrence is not dead.** One state of fixed size is cheap when one writes, and newer recurrent models, whose gates
 # do not depend on the state, train with hardly any waiting: some log₂ n steps in a row (for instance Mamba, Gu & Dao

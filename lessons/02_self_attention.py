@@ -462,7 +462,7 @@ for times in (1, 10, 100):  # the same four words, again and again
 # %% [markdown] name="practice"
 # ## In practice
 #
-# **Size.** The weights are n × n: twice the text, four times the scores. Lesson 14 is about the bill.
+# **Size.** The weights are n × n: twice the text, four times the scores. [Lesson 14](14_the_bill.ipynb) is about the bill.
 #
 # **Batches.** Your function works for (batch, token, d_k) too, because it names axes from the end.
 #

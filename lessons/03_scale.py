@@ -326,7 +326,7 @@ for name, divisor in divisors.items():
 #
 # Divide the scaled scores once more, by a number T. Below 1 it makes leads longer and weights sharper, above 1 it
 # flattens them. T is called the **temperature**, a word from physics, where a softmax tells how often a hot body
-# is in which state. (Lesson 12 uses it to make a GPT write boldly or carefully.) The scaled scores of *it* in
+# is in which state. ([Lesson 12](12_generate.ipynb) uses it to make a GPT write boldly or carefully.) The scaled scores of *it* in
 # lesson 02 were 0, 0, 0 and 4. **Look for** the row of T = 1, and for what *no scale* and *d_k* would be as
 # temperatures: d_k was 4.
 

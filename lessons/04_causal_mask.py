@@ -538,7 +538,7 @@ print("looking back, shuffled words give the same outputs, shuffled:", moved_alo
 # average of what is hidden. Float16 ends at ±65,504, so −1e9 does not even fit.
 #
 # **The work is not halved.** `masked_fill` throws away what was computed. PyTorch's fused routines, several steps in one (they are called
-# kernels too, and are not the notebook's), skip it when told `is_causal` (lesson 14).
+# kernels too, and are not the notebook's), skip it when told `is_causal` ([lesson 14](14_the_bill.ipynb)).
 #
 # **Padding on the right** needs no mask of its own in a causal model, as no real token looks there; its targets are left out of the
 # loss (`cross_entropy(..., ignore_index=...)`). On the left it

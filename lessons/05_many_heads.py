@@ -365,7 +365,7 @@ for n_heads in (1, 8, 64):
 # What the clock says depends on the machine, and on what else it has to do; above stands what it said here, on one
 # thread of a CPU. What does not depend on it is the second list: 64 times as many weights, each written and read again
 # several times. So "heads are free" is true of parameters and matrix products, and not of all the rest. Programs that
-# never write the weights down make up for much of it (lesson 14).
+# never write the weights down make up for much of it ([lesson 14](14_the_bill.ipynb)).
 
 # %% [markdown] name="planted-text"
 # ## What does a second head buy?
@@ -588,7 +588,7 @@ print("two heads with fixed weights = a convolution:", torch.allclose(two_heads,
 # found heads that read the neighbour to the left or right, heads that read separators, heads that tie a determiner to
 # its noun or an object to its verb, and one that often links a mention to an earlier one of the same thing, as *it*
 # to *the animal*. In networks trained on nested brackets, Ebrahimi et al. (2020) found weights that work like a stack
-# of those still open. Lesson 13 looks for such heads in our own GPT, with scores against chance, and does not find
+# of those still open. [Lesson 13](13_look_inside.ipynb) looks for such heads in our own GPT, with scores against chance, and does not find
 # all of them.
 #
 # **How many?** In the original Transformer one head was 0.9 BLEU, points of translation quality, worse than the best
@@ -598,7 +598,7 @@ print("two heads with fixed weights = a convolution:", torch.allclose(two_heads,
 # **Not all are needed.** Michel et al. (2019) silenced heads of trained models one by one; for most the quality
 # hardly moved. That speaks of a finished model and of one head at a time, not of training without them.
 #
-# **Memory.** n² weights *a head*: 96 heads and 2,048 tokens make 402,653,184 for one text and layer. Lesson 14 does
+# **Memory.** n² weights *a head*: 96 heads and 2,048 tokens make 402,653,184 for one text and layer. [Lesson 14](14_the_bill.ipynb) does
 # without keeping them.
 
 # %% name="practice-numbers"

@@ -613,7 +613,7 @@ assert gain["alibi"] > 0.2 and abs(gain["learned"]) < 0.05
 #
 # **Fixed slopes.** Press et al. tried to learn them, and these went less well beyond the trained length than fixed ones.
 #
-# **Positions, not indices.** When a model writes one token at a time (lesson 12), its first row is not position 0: so our functions take positions.
+# **Positions, not indices.** When a model writes one token at a time ([lesson 12](12_generate.ipynb)), its first row is not position 0: so our functions take positions.
 
 # %% [markdown] name="recap"
 # ## Recap

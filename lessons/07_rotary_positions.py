@@ -710,7 +710,7 @@ assert max(interpolated["256 tuned"]) < 2.1 and min(wide["256"]) > 2.8
 #
 # **Cost.** No parameters, and a few multiplications for each entry of a query or key. The cosines are the same for all layers and heads: computed once.
 #
-# **A cache** (lesson 12) keeps keys as they were turned. A later token does not change that, since each is turned by its own position.
+# **A cache** ([lesson 12](12_generate.ipynb)) keeps keys as they were turned. A later token does not change that, since each is turned by its own position.
 #
 # **The base.** A larger one makes all hands but the first slower. Code Llama was trained further with 1,000,000, Llama 3 from the start with 500,000, for longer texts
 # (Rozière et al. 2023; Grattafiori et al. 2024).

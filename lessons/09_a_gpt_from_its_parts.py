@@ -700,7 +700,7 @@ assert sum(c == 8 - place for place, c in enumerate(columns["reverse:"])) >= 6
 # - **Any task is a continuation.** GPT-3 showed that one model, never fine-tuned, does tasks it is told in its prompt (Brown et al. 2020). Question and
 #   answer are one text, so one stack is enough.
 # - **Every token teaches.** BERT is asked about 15 of 100 tokens, a GPT about all of them.
-# - **A conversation grows at its end.** Under a causal mask what was read stays valid, and can be kept (the cache of lesson 12). An encoder has to read
+# - **A conversation grows at its end.** Under a causal mask what was read stays valid, and can be kept (the cache of [lesson 12](12_generate.ipynb)). An encoder has to read
 #   the whole conversation anew after each turn, since every earlier token may look at the new ones.
 # - **Habit.** Once the tools, the fast GPU programs and the experience were there for one kind, the next model was of that kind.
 #

@@ -1,8 +1,7 @@
 # %% [markdown] name="title"
 # # Train a GPT: build the loop, and know when it lies
 #
-# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: [09 A GPT from its parts](09_a_gpt_from_its_parts.ipynb) ·
-# next: 11 Train it on a GPU
+# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: [09 A GPT from its parts](09_a_gpt_from_its_parts.ipynb) · next: 11 Train it on a GPU
 
 # %% [markdown] name="goals"
 # **What you will build.** A training loop of your own, from four parts: random windows, one step, a

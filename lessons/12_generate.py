@@ -1,8 +1,7 @@
 # %% [markdown] name="title"
 # # Generate: choose the next character, and remember what was read
 #
-# Lesson 12 · [00 Start here](00_start_here.ipynb) · before: 11 Train it on a GPU ·
-# next: 13 Look inside
+# Lesson 12 · [00 Start here](00_start_here.ipynb) · before: 11 Train it on a GPU · next: [13 Look inside](13_look_inside.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** The rules by which a model's next character is chosen, and a **key–value cache**, which makes
@@ -556,4 +555,4 @@ quiz("12")
 # %% [markdown] name="next"
 # ## Next
 #
-# The model writes, fast. **Lesson 13** looks inside while it does: which head reads what, and what is lost without it.
+# The model writes, fast. **[Lesson 13](13_look_inside.ipynb)** looks inside while it does: which head reads what, and what is lost without it.

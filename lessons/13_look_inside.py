@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Look inside: what the heads do
 #
-# Lesson 13 · [00 Start here](00_start_here.ipynb) · before: 12 · next: 14
+# Lesson 13 · [00 Start here](00_start_here.ipynb) · before: [12 Generate](12_generate.ipynb) · next: [14 The bill](14_the_bill.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** Scores that say what a head reads, and a switch that silences it in the running model. With both we
@@ -664,4 +664,4 @@ quiz("13")
 # %% [markdown] name="next"
 # ## Next
 #
-# All that we captured here are matrices of n × n. **Lesson 14** counts what they cost, and computes attention without ever keeping one.
+# All that we captured here are matrices of n × n. **[Lesson 14](14_the_bill.ipynb)** counts what they cost, and computes attention without ever keeping one.

@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Pay the bill: quadratic cost and FlashAttention
 #
-# Lesson 14 · [00 Start here](00_start_here.ipynb) · before: 13 Look inside · next: 15 Smaller caches
+# Lesson 14 · [00 Start here](00_start_here.ipynb) · before: [13 Look inside](13_look_inside.ipynb) · next: 15 Smaller caches
 
 # %% [markdown] name="goals"
 # **What you will build.** Attention that never holds its matrix of weights: tile by tile, with a softmax that does not
@@ -646,4 +646,4 @@ quiz("14")
 # %% [markdown] name="next"
 # ## Next
 #
-# While a model *writes*, there is one query at a time and no matrix of weights to speak of. What grows then is the cache of keys and values (lesson 12), and it has to be read for every token. **Lesson 15** makes it smaller.
+# While a model *writes*, there is one query at a time and no matrix of weights to speak of. What grows then is the cache of keys and values ([lesson 12](12_generate.ipynb)), and it has to be read for every token. **Lesson 15** makes it smaller.

@@ -17,7 +17,7 @@
 # 6. make a claim about a head that survives a measurement.
 #
 # **What you need.** The feed-forward layer of [lesson 08](08_the_block.ipynb), the loop of [lesson 10](10_train_it.ipynb), and from
-# lesson 13 head scores, ablation and the induction model. **Time:** 60 minutes, 27 of them for five exercises; then the capstone, 15 at the least.
+# [lesson 13](13_look_inside.ipynb) head scores, ablation and the induction model. **Time:** 60 minutes, 27 of them for five exercises; then the capstone, 15 at the least.
 
 # %% name="setup"
 import torch
@@ -392,7 +392,7 @@ for mode in (True, False):
 
 # %% [markdown] name="leak-answer"
 # It does, in training. A capacity breaks a rule that has held since lesson 04: that a prediction depends on its own past alone. (Ours serves in order, so within a text nothing later matters, but texts earlier in the batch do.) The library therefore holds to the capacity in training
-# only. In evaluation and when writing, there is room for all, the model is causal, and the cache of lesson 12 gives the same logits.
+# only. In evaluation and when writing, there is room for all, the model is causal, and the cache of [lesson 12](12_generate.ipynb) gives the same logits.
 #
 # ## Moving tokens
 #
@@ -423,7 +423,7 @@ assert per_token == 2**20
 # %% [markdown] name="icl-text"
 # ## A model that learns without learning
 #
-# For the rest of the hour, back to attention. GPT-3's surprise was that it got better at a task by *reading examples*, its weights untouched: **in-context learning** (Brown et al. 2020). The smallest model that does it is the induction model of lesson 13: two layers of
+# For the rest of the hour, back to attention. GPT-3's surprise was that it got better at a task by *reading examples*, its weights untouched: **in-context learning** (Brown et al. 2020). The smallest model that does it is the induction model of [lesson 13](13_look_inside.ipynb): two layers of
 # attention, trained on random sequences that repeat. Train yours.
 
 # %% name="icl-train" tags=["nbval-ignore-output"]
