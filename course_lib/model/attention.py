@@ -93,6 +93,7 @@ class MultiHeadAttention(nn.Module):
         self.n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         require_whole_heads(d_model, n_heads, self.n_kv_heads)
         self.d_head = d_model // n_heads
+        self.turned_width = self.d_head  # of a query or key, what rotary positions turn
         self.dropout = dropout
         self.positions = AttentionPositions() if positions is None else positions
         self.query = nn.Linear(d_model, n_heads * self.d_head, bias=bias)
@@ -123,7 +124,7 @@ class MultiHeadAttention(nn.Module):
         positions that the caller has prepared once for several layers.
         """
         if isinstance(positions, Tensor):
-            positions = self.positions.places(positions, self.d_head)
+            positions = self.positions.places(positions, self.turned_width)
         explicit = return_weights or self.kernel == "explicit"
         if is_causal and (explicit or positions.bias is not None):
             is_causal, may_attend = False, causal_mask(positions.positions, positions.positions)

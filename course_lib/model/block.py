@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.model.attention import MultiHeadAttention
 from course_lib.model.config import GPTConfig
+from course_lib.model.latent_attention import LatentAttention
 from course_lib.model.layers import make_feed_forward, make_norm
 from course_lib.model.positions import Places, attention_positions
 
@@ -78,19 +79,35 @@ class PostNormBlock(PreNormBlock):
         return x, weights
 
 
-def make_block(config: GPTConfig) -> PreNormBlock:
-    """One block as the configuration describes it."""
-    attention = MultiHeadAttention(
+def make_attention(config: GPTConfig) -> MultiHeadAttention:
+    """The attention of one block as the configuration describes it."""
+    common = {
+        "positions": attention_positions(config),
+        "bias": config.bias,
+        "dropout": config.dropout,
+    }
+    if config.d_latent is not None:
+        d_rotary = config.turned_width if config.positions == "rotary" else 0
+        return LatentAttention(
+            config.d_model, config.n_heads, config.d_latent, d_rotary=d_rotary, **common
+        )
+    return MultiHeadAttention(
         config.d_model,
         config.n_heads,
         n_kv_heads=config.n_kv_heads,
-        positions=attention_positions(config),
-        bias=config.bias,
-        dropout=config.dropout,
         qk_norm=config.qk_norm,
+        **common,
     )
+
+
+def make_block(config: GPTConfig) -> PreNormBlock:
+    """One block as the configuration describes it."""
     block = PostNormBlock if config.norm_placement == "post" else PreNormBlock
     feed_forward_norm = nn.Identity() if config.feed_forward == "none" else make_norm(config)
     return block(
-        attention, make_feed_forward(config), make_norm(config), feed_forward_norm, config.dropout
+        make_attention(config),
+        make_feed_forward(config),
+        make_norm(config),
+        feed_forward_norm,
+        config.dropout,
     )

@@ -17,8 +17,9 @@ from torch import Tensor
 from course_lib.model.attention import causal_mask
 from course_lib.model.config import require_positive
 from course_lib.model.gpt import GPT, INTEGERS
+from course_lib.model.latent_step import LatentStep, empty_rings
 from course_lib.model.snapshot import Watch, why_not_cached
-from course_lib.model.step import GPTStep, Moment, Piece
+from course_lib.model.step import AttentionStep, GPTStep, Moment, Piece
 from course_lib.runtime import CourseError, out_of_memory
 
 TABLE = 256  # how many positions' rotations are computed at once
@@ -53,6 +54,8 @@ class CachedGPT:
     @property
     def bytes(self) -> int:
         """What the keys and values take, however much has been read."""
+        if self.config.d_latent is not None:
+            return self.keys.nbytes  # of which the values are a part
         return self.keys.nbytes + self.values.nbytes
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
@@ -107,21 +110,20 @@ class CachedGPT:
     def _prepare(self) -> None:
         config, weight = self.config, self.model.token_embedding.weight
         layout = {"dtype": weight.dtype, "device": weight.device}
-        shape = (config.n_layers, self.batch_size, config.kv_heads)
-        # each as the product with one query reads it
         try:
-            self.keys = torch.zeros(*shape, config.d_head, self.window, **layout)
-            self.values = torch.zeros(*shape, self.window, config.d_head, **layout)
+            self.keys, self.values = empty_rings(config, self.batch_size, self.window, **layout)
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            size = 2 * math.prod(shape) * config.d_head * self.window * weight.element_size()
+            numbers = config.n_layers * self.batch_size * config.cached_numbers * self.window
+            size = numbers * weight.element_size()
             raise CourseError(
                 f"keys and values of {self.window:,} tokens would take {size / 2**30:,.1f} GiB for "
                 f"batch_size={self.batch_size}, more than there is; use a smaller batch, or "
                 "generate with use_cache=False"
             ) from None
-        self._step = GPTStep(self.model, self.keys, self.values)
+        attention_step = AttentionStep if config.d_latent is None else LatentStep
+        self._step = GPTStep(self.model, self.keys, self.values, attention_step)
         self._rotations, self._rotations_start = self.values.new_empty(0), 0
         self._watch = Watch(self.model)
 
@@ -153,7 +155,7 @@ class CachedGPT:
         if offset.dtype == torch.bool:
             offset = self.keys.new_zeros(()).masked_fill(~offset, -math.inf)
         offset = offset.expand(-1, self.config.n_heads, -1, -1)
-        return offset.reshape(self.batch_size * self.config.kv_heads, -1, filled)
+        return offset.reshape(self.batch_size * self.keys.shape[2], -1, filled)
 
     def _rotation(self, position: int | Tensor, first: int, last: int) -> Tensor | None:
         """cosine + i·sine for the Moment, from a table that moves along."""
@@ -169,7 +171,7 @@ class CachedGPT:
     def _turns(self, positions: Tensor) -> Tensor:
         """cosine + i·sine of the angles at positions (position,): (position, d_head/2)."""
         places = self.model.attention_positions.places(
-            positions.to(self.keys.device), self.config.d_head
+            positions.to(self.keys.device), self.config.turned_width
         )
         return torch.complex(*places.rotation)
 

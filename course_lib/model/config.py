@@ -33,6 +33,12 @@ class GPTConfig:
     n_layers, d_model, n_heads: blocks, width of the residual stream, attention heads.
     n_kv_heads: key and value heads, shared by groups of query heads (Ainslie et al. 2023, arXiv
         2305.13245); None means one for each query head.
+    d_latent: width of the latent that keys and values of all heads are made of (multi-head latent
+        attention, DeepSeek-AI 2024, arXiv 2405.04434), which is all that a cache then keeps; None:
+        keys and values of their own, as n_kv_heads says.
+    d_rotary: with a latent and rotary positions, width of the part of each query that is turned,
+        and of the one turned key that all heads share, kept beside the latent (section 2.1.3);
+        None means half a head, as in DeepSeek-V2.
     d_ff: hidden width of the feed-forward layer; None means 4·d_model, and 8/3·d_model for SwiGLU,
         whose third matrix then leaves the number of parameters as it was (Shazeer 2020).
     n_experts: feed-forward layers beside one another, of which each token passes through
@@ -64,6 +70,8 @@ class GPTConfig:
     d_model: int = 128
     n_heads: int = 4
     n_kv_heads: int | None = None
+    d_latent: int | None = None
+    d_rotary: int | None = None
     d_ff: int | None = None
     n_experts: int | None = None
     experts_per_token: int = 2
@@ -87,7 +95,7 @@ class GPTConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "context_length", "n_layers", "d_model", "n_heads"):
             require_positive(name, getattr(self, name))
-        for name in ("n_kv_heads", "d_ff", "window"):
+        for name in ("n_kv_heads", "d_latent", "d_rotary", "d_ff", "window"):
             if getattr(self, name) is not None:
                 require_positive(name, getattr(self, name))
         for name, allowed in CHOICES.items():
@@ -113,12 +121,13 @@ class GPTConfig:
                 "has none; use d_ff=None"
             )
         self._require_heads_that_fit()
+        self._require_a_latent_that_saves()
         self._require_a_scaling_that_scales()
         self._require_experts_that_work()
 
     def _require_heads_that_fit(self) -> None:
         require_whole_heads(self.d_model, self.n_heads, self.kv_heads)
-        if self.positions == "rotary" and self.d_head % 2:
+        if self.positions == "rotary" and self.d_latent is None and self.d_head % 2:
             raise CourseError(
                 f"rotary positions turn pairs, and d_model={self.d_model} over "
                 f"n_heads={self.n_heads} gives {self.d_head} per head, which is odd; "
@@ -128,6 +137,40 @@ class GPTConfig:
             raise CourseError(
                 f"sinusoidal positions need an even d_model, got {self.d_model}; "
                 f"use {self.d_model + self.n_heads} or other positions"
+            )
+
+    def _require_a_latent_that_saves(self) -> None:
+        if self.d_latent is None:
+            if self.d_rotary is not None:
+                raise CourseError(
+                    f"d_rotary={self.d_rotary} is the part that is turned beside a latent; give "
+                    "d_latent as well, or leave d_rotary at None: whole heads are turned"
+                )
+            return
+        if self.n_kv_heads is not None:
+            raise CourseError(
+                f"n_kv_heads={self.n_kv_heads} does not go with d_latent={self.d_latent}, of which "
+                "each head makes its own keys and values; leave one of them at None"
+            )
+        if self.d_latent > self.d_model:
+            raise CourseError(
+                f"d_latent={self.d_latent} is wider than d_model={self.d_model}, all that keys and "
+                f"values are made of; use at most {self.d_model}"
+            )
+        if self.qk_norm:
+            raise CourseError(
+                "qk_norm=True normalises the keys of each head, and with d_latent these are never "
+                "kept; use qk_norm=False: the latent is normalised anyway"
+            )
+        if self.d_rotary is not None and self.positions != "rotary":
+            raise CourseError(
+                f"d_rotary={self.d_rotary} has nothing to turn with positions={self.positions!r}; "
+                "use positions='rotary', or leave d_rotary at None"
+            )
+        if self.d_rotary is not None and self.d_rotary % 2:
+            raise CourseError(
+                f"rotary positions turn pairs, and d_rotary={self.d_rotary} is odd; use "
+                f"{self.d_rotary + 1}"
             )
 
     def _require_a_scaling_that_scales(self) -> None:
@@ -156,10 +199,13 @@ class GPTConfig:
                 f"rotary_factor={factor!r} does nothing with rotary_scaling='none'; use 'linear', "
                 "'ntk' or 'yarn', or leave it at 1"
             )
-        if scaling == "ntk" and self.d_head == 2:
+        if scaling == "ntk" and self.turned_width == 2:
+            part, wider = "a head", "wider heads"
+            if self.d_latent is not None:
+                part, wider = "a turned part", "a larger d_rotary"
             raise CourseError(
-                "rotary_scaling='ntk' slows all pairs but the fastest, and a head of width 2 has "
-                "one pair; use wider heads, or 'linear'"
+                f"rotary_scaling='ntk' slows all pairs but the fastest, and {part} of width 2 has "
+                f"one pair; use {wider}, or 'linear'"
             )
 
     def _require_experts_that_work(self) -> None:
@@ -206,9 +252,23 @@ class GPTConfig:
         return self.d_model // self.n_heads
 
     @property
+    def turned_width(self) -> int:
+        """How many entries of a query rotary positions turn: all, or with a latent d_rotary."""
+        if self.d_latent is None:
+            return self.d_head
+        return 2 * math.ceil(self.d_head / 4) if self.d_rotary is None else self.d_rotary
+
+    @property
     def kv_heads(self) -> int:
         """Number of key and value heads, with the default filled in."""
         return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
+
+    @property
+    def cached_numbers(self) -> int:
+        """Numbers that a cache keeps of a token in each layer: key and value, or the latent."""
+        if self.d_latent is None:
+            return 2 * self.kv_heads * self.d_head
+        return self.d_latent + (self.turned_width if self.positions == "rotary" else 0)
 
     @property
     def hidden_width(self) -> int:

@@ -67,7 +67,7 @@ class Encoder(GPT):
             is_token = positions >= 0
             may_attend = is_token[..., :, None] & is_token[..., None, :]
         x = self.embed(tokens, positions, last)
-        places = self.attention_positions.places(positions, self.config.d_head)
+        places = self.attention_positions.places(positions, self.config.turned_width)
         all_weights = []
         for block in self.blocks:
             x, weights = block(x, places, may_attend, return_weights=return_weights)
@@ -186,7 +186,7 @@ class EncoderDecoder(nn.Module):
             may_read = is_token[:, None, :].expand(-1, target.shape[1], -1)
         positions = torch.arange(target.shape[1], device=target.device)
         x = self.encoder.embed(target, positions)
-        places = self.attention_positions.places(positions, self.config.d_head)
+        places = self.attention_positions.places(positions, self.config.turned_width)
         all_weights = []
         for block in self.blocks:
             x, _, weights = block(x, places, memory, may_read, return_weights=return_weights)

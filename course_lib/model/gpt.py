@@ -74,7 +74,7 @@ class GPT(nn.Module):
             last = require_positions(positions, tokens)
         may_attend = None if is_causal else causal_mask(positions, positions, window)
         x = self.embed(tokens, positions, last)
-        places = self.attention_positions.places(positions, self.config.d_head)
+        places = self.attention_positions.places(positions, self.config.turned_width)
         all_weights = []
         for block in self.blocks:
             x, weights = block(

@@ -12,6 +12,7 @@ from course_lib.model.attention import MultiHeadAttention
 from course_lib.model.block import PostNormBlock, PreNormBlock
 from course_lib.model.experts import MixtureOfExperts, Router
 from course_lib.model.gpt import GPT
+from course_lib.model.latent_attention import LatentAttention
 from course_lib.model.layers import FeedForward, LayerNorm, NoFeedForward, RMSNorm, SwiGLU
 from course_lib.model.positions import (
     ALiBi,
@@ -22,7 +23,8 @@ from course_lib.model.positions import (
 )
 
 KNOWN = (
-    GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, FeedForward, SwiGLU, NoFeedForward,
+    GPT, PreNormBlock, PostNormBlock, MultiHeadAttention, LatentAttention, FeedForward, SwiGLU,
+    NoFeedForward,
     LayerNorm, RMSNorm,
     SinusoidalPositions, LearnedPositions, AttentionPositions, RotaryPositions, ALiBi,
     MixtureOfExperts, Router,

@@ -91,9 +91,7 @@ class AttentionStep:
     ) -> None:
         self.n_heads, self.n_kv_heads = attention.n_heads, attention.n_kv_heads
         self.d_head = attention.d_head
-        self.keys, self.values = keys, values
-        self.key_slots, self.value_slots = keys.unbind(-1), values.unbind(-2)
-        self.flat_keys, self.flat_values = keys.flatten(0, 1), values.flatten(0, 1)
+        self._hold(keys, values)
         # scores are divided by √d_head: done to the queries, by what sets their size last
         scale = 1 / math.sqrt(self.d_head)
         self.norm_weight, self.epsilon = None, 0.0
@@ -108,6 +106,11 @@ class AttentionStep:
             self.epsilon, scale = attention.query_norm.epsilon, 1.0
         self.joined = self._joined_projection(attention, scale, paired)
         self.output = copied(attention.output)
+
+    def _hold(self, keys: Tensor, values: Tensor) -> None:
+        self.keys, self.values = keys, values
+        self.key_slots, self.value_slots = keys.unbind(-1), values.unbind(-2)
+        self.flat_keys, self.flat_values = keys.flatten(0, 1), values.flatten(0, 1)
 
     def _joined_projection(self, attention: MultiHeadAttention, scale: float, paired: bool) -> Step:
         """x (batch, d_model) → queries, keys, values of all heads, one after the other."""
@@ -192,9 +195,16 @@ class AttentionStep:
 class BlockStep:
     """A block for new tokens."""
 
-    def __init__(self, block: PreNormBlock, keys: Tensor, values: Tensor, paired: bool) -> None:
+    def __init__(
+        self,
+        block: PreNormBlock,
+        keys: Tensor,
+        values: Tensor,
+        paired: bool,
+        attention_step: type[AttentionStep],
+    ) -> None:
         self.post_norm = isinstance(block, PostNormBlock)
-        self.attention = AttentionStep(block.attention, keys, values, paired)
+        self.attention = attention_step(block.attention, keys, values, paired)
         self.attention_norm = norm_step(block.attention_norm)
         self.feed_forward = feed_forward_step(block.feed_forward)
         self.feed_forward_norm = norm_step(block.feed_forward_norm)
@@ -211,7 +221,13 @@ class BlockStep:
 class GPTStep:
     """A whole model for new tokens, over the rings of its past: (layer, batch, kv_head, …) each."""
 
-    def __init__(self, model: GPT, keys: Tensor, values: Tensor) -> None:
+    def __init__(
+        self,
+        model: GPT,
+        keys: Tensor,
+        values: Tensor,
+        attention_step: type[AttentionStep] = AttentionStep,
+    ) -> None:
         paired = model.config.positions == "rotary"
         self.tokens = model.token_embedding.weight.detach() * model.embedding_scale
         self.places: Tensor | None = None  # (position, d_model)
@@ -219,7 +235,7 @@ class GPTStep:
             every = torch.arange(model.config.context_length, device=keys.device)
             self.places = model.position_embedding(every).to(self.tokens.dtype)
         self.blocks = [
-            BlockStep(block, keys[layer], values[layer], paired)
+            BlockStep(block, keys[layer], values[layer], paired, attention_step)
             for layer, block in enumerate(model.blocks)
         ]
         self.final_norm = norm_step(model.final_norm)

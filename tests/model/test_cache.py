@@ -1,5 +1,7 @@
 """A cached model against the model itself, in one pass over the whole text under a window."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +9,7 @@ from torch import nn
 from course_lib.lens.capture import capture
 from course_lib.model import cache
 from course_lib.model.cache import CachedGPT, ring_positions
-from course_lib.model.config import GPTConfig
+from course_lib.model.config import CHOICES, GPTConfig
 from course_lib.model.gpt import GPT
 from course_lib.model.layers import FeedForward
 from course_lib.model.snapshot import why_not_cached
@@ -23,6 +25,7 @@ SCHEMES = {
         for name in ("linear", "ntk", "yarn")
     },
 }
+LATENTS = {"latent": {"d_latent": 7}, "all of the latent": {"d_latent": 24}}
 RELATIVE = [name for name in SCHEMES if name not in ABSOLUTE]
 
 
@@ -76,9 +79,29 @@ def test_in_one_piece_in_odd_pieces_and_step_by_step(scheme, kv_heads):
                 cached.reset()
 
 
+@pytest.mark.parametrize("latent", LATENTS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_latents_in_one_piece_in_odd_pieces_and_step_by_step(scheme, latent):
+    length = CONTEXT if scheme in ABSOLUTE else 5 * CONTEXT + 3
+    odd = [3, 1, 1, 3] if scheme in ABSOLUTE else [1, 5, 1, 11, 1, 1, 19, 2, 1, 1]
+    tokens = tokens_of(3, length)
+    for window, bias in itertools.product((None, 3), (False, True)):
+        d_rotary = 4 if scheme == "ntk" else None
+        latents = {**LATENTS[latent], "d_rotary": d_rotary, "window": window, "bias": bias}
+        model = gpt(**SCHEMES[scheme], **latents)
+        expected = whole(model, tokens)
+        cached = CachedGPT(model, 3)
+        for sizes in ([length], odd, [1] * length):
+            assert_same(in_pieces(cached, tokens, sizes), expected)
+            cached.reset()
+
+
 @pytest.mark.parametrize(
     "values",
     [
+        {"d_latent": 7, "norm_placement": "post", "norm": "rms_norm", "bias": False},
+        {"d_latent": 5, "d_rotary": 2, "feed_forward": "swiglu", "n_heads": 3, "d_model": 15},
+        {"d_latent": 1, "n_layers": 3, "positions": "alibi"},
         {"norm": "rms_norm"},
         {"norm_placement": "post"},
         {"norm_placement": "post", "norm": "rms_norm", "qk_norm": True, "bias": False},
@@ -125,11 +148,14 @@ def lengths(texts: list[torch.Tensor]) -> torch.Tensor:
     return torch.tensor([[len(text)] for text in texts])
 
 
+@pytest.mark.parametrize("values", [{"n_kv_heads": 2}, {"d_latent": 9}], ids=str)
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_prompts_of_unequal_length_go_on_side_by_side(scheme, window):
+def test_prompts_of_unequal_length_go_on_side_by_side(scheme, window, values):
     """Rows fill their window at different times; one starts with nothing but padding."""
-    model = gpt(**SCHEMES[scheme], window=window, n_kv_heads=2)
+    if scheme == "ntk" and "d_latent" in values:
+        values = {**values, "d_rotary": 4}
+    model = gpt(**SCHEMES[scheme], window=window, **values)
     more, sizes = (1, [5, 1, 4, 0]) if scheme in ABSOLUTE else (23, [5, 1, 13, 0])
     texts = [tokens_of(size + more + 2, seed=seed) for seed, size in enumerate(sizes)]
     cached = CachedGPT(model, 4)
@@ -231,9 +257,10 @@ def test_int32_tokens_and_16_bits():
         assert (got - exact).abs().max() < 2 * error
 
 
-@pytest.mark.parametrize("positions", ["learned", "alibi", "none", "sinusoidal"])
-def test_the_other_schemes_in_16_bits(positions):
-    model, tokens = gpt(positions=positions), tokens_of(2, CONTEXT)
+@pytest.mark.parametrize("d_latent", [None, 7])
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+def test_all_schemes_in_16_bits(positions, d_latent):
+    model, tokens = gpt(positions=positions, d_latent=d_latent), tokens_of(2, CONTEXT)
     exact = whole(model, tokens)
     model.to(torch.bfloat16)
     error = (whole(model, tokens) - exact).abs().max()
@@ -260,6 +287,23 @@ def test_bytes_are_what_is_allocated_and_stay_so(values):
             assert held == cached.keys.untyped_storage().nbytes() * 2
             assert cached.bytes == held
             assert held == 2 * 5 * slots * config.n_layers * config.kv_heads * 6 * width
+
+
+@pytest.mark.parametrize(("positions", "turned"), [("rotary", 4), ("learned", 0), ("alibi", 0)])
+def test_a_cache_of_latents_holds_them_and_the_turned_key_and_nothing_else(positions, turned):
+    model = gpt(positions=positions, d_latent=7)
+    cached, tokens = CachedGPT(model, 5), tokens_of(5, 6)
+    cached(tokens)
+    numbers = 5 * CONTEXT * model.config.n_layers * (7 + turned)
+    assert cached.keys.untyped_storage().nbytes() == cached.bytes == 4 * numbers
+    assert cached.values.untyped_storage().data_ptr() == cached.keys.untyped_storage().data_ptr()
+    plain = CachedGPT(gpt(positions=positions), 5)
+    assert plain.bytes == 4 * 5 * CONTEXT * model.config.n_layers * 2 * 24
+    attention, seen = model.blocks[0].attention, capture(model, tokens)
+    places = attention.positions.places(torch.arange(6), attention.turned_width)
+    latent, _ = attention.compress(seen.attention_inputs[0], places)
+    held = cached.keys[0, :, 0, :7, :6].transpose(-2, -1)  # (batch, position, d_latent)
+    torch.testing.assert_close(held, latent, atol=1e-5, rtol=1e-5)
 
 
 # ---- the model beside it

@@ -142,6 +142,17 @@ def test_a_configuration_is_frozen():
             "n_experts=8 are feed-forward layers, and feed_forward='none' has none; use another",
         ),
         ({"tied_head": "no"}, "tied_head='no' must be True or False"),
+        ({"d_latent": 0}, "d_latent=0 must be a whole number of at least 1"),
+        ({"d_latent": 129}, "d_latent=129 is wider than d_model=128, all that keys and values"),
+        ({"d_latent": 8, "n_kv_heads": 4}, "n_kv_heads=4 does not go with d_latent=8, of which"),
+        ({"d_latent": 8, "qk_norm": True}, "are never kept; use qk_norm=False: the latent is norm"),
+        ({"d_latent": 8, "d_rotary": 4}, "nothing to turn with positions='learned'; use positions"),
+        ({**ROTARY, "d_rotary": 4}, "turned beside a latent; give d_latent as well, or leave"),
+        ({**ROTARY, "d_latent": 8, "d_rotary": 5}, "turn pairs, and d_rotary=5 is odd; use 6"),
+        (
+            {**ROTARY, "d_latent": 8, "d_rotary": 2, "rotary_scaling": "ntk"},
+            "a turned part of width 2 has one pair; use a larger d_rotary, or 'linear'",
+        ),
     ],
 )
 def test_refusals(values, message):

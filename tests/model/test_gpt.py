@@ -27,6 +27,7 @@ def configurations(draw, **fixed) -> GPTConfig:
         choices["rotary_scaling"] = "none"
     elif choices["rotary_scaling"] != "none":
         factor = draw(st.floats(1.0, 13.0))
+    d_latent = draw(st.sampled_from([None, None, 5, 8]))
     experts = {"n_experts": None, "experts_per_token": 2, "capacity_factor": None}
     if choices["feed_forward"] != "none" and draw(st.booleans()):
         n_experts, k = draw(st.sampled_from([(1, 1), (2, 1), (3, 2), (5, 1), (5, 3)]))
@@ -34,6 +35,9 @@ def configurations(draw, **fixed) -> GPTConfig:
         # holds in training alone, so that no law here knows of it
         experts["capacity_factor"] = draw(st.sampled_from([None, 0.5]))
     n_kv_heads, group = draw(st.sampled_from([(1, 1), (2, 1), (2, 2), (1, 3), (3, 1)]))
+    d_rotary = None
+    if d_latent and choices["positions"] == "rotary":
+        d_rotary = draw(st.sampled_from([6, None] if choices["rotary_scaling"] != "ntk" else [6]))
     even = choices["positions"] in ("rotary", "sinusoidal")
     d_head = draw(st.sampled_from([4, 6, 10] if even else [4, 5, 7, 10]))
     values = {
@@ -44,14 +48,16 @@ def configurations(draw, **fixed) -> GPTConfig:
         "context_length": 13,
         "n_layers": draw(st.integers(1, 3)),
         "n_heads": n_kv_heads * group,
-        "n_kv_heads": n_kv_heads,
+        "n_kv_heads": n_kv_heads if d_latent is None else None,
+        "d_latent": min(d_latent, n_kv_heads * group * d_head) if d_latent else None,
+        "d_rotary": d_rotary,
         "d_model": n_kv_heads * group * d_head,
         "d_ff": None if choices["feed_forward"] == "none" else draw(st.sampled_from([None, 17])),
         "rotary_base": draw(st.sampled_from([500.0, 10_000.0])),
         "rotary_factor": factor,
         "rotary_ramp": draw(st.sampled_from([(1.0, 32.0), (0.5, 1.5)])),
         "window": draw(st.sampled_from([None, 1, 5, 13])),
-        "qk_norm": draw(st.booleans()),
+        "qk_norm": d_latent is None and draw(st.booleans()),
         "bias": draw(st.booleans()),
         "dropout": draw(st.sampled_from([0.0, 0.3])),
         "tied_head": draw(st.booleans()),
