@@ -546,7 +546,7 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # | 12 | [Generate](12_generate.ipynb) | samplers, and a cache that changes nothing but the time |
 # | 13 | [Look inside](13_look_inside.ipynb) | attention capture, names for heads, heads switched off |
 # | 14 | [The bill](14_the_bill.ipynb) | attention in tiles, as FlashAttention does it |
-# | 15 | Smaller caches: MQA, GQA and MLA | shared and compressed keys and values |
+# | 15 | [Smaller caches: MQA, GQA and MLA](15_smaller_caches.ipynb) | shared and compressed keys and values |
 # | 16 | [Mixture of experts, and your own project](16_mixture_of_experts.ipynb) | a layer of experts; then, a corpus of your choice |
 # | 17 | Field guide (untimed) | nothing: cards, papers, glossary, to look things up |
 #

@@ -478,7 +478,7 @@ assert milliseconds["all anew"][-1] > 5 * milliseconds["from the cache"][-1], "f
 # ## The price
 #
 # The cache holds a key and a value for each token, in each layer, for each of the heads that have keys of their own (`kv_heads`; fewer than heads in
-# lesson 15), for each text of the batch.
+# [lesson 15](15_smaller_caches.ipynb)), for each text of the batch.
 #
 # **Exercise 12.bytes · ★ · 3 min.** In float16 a number takes two bytes.
 
@@ -507,7 +507,7 @@ print("yours holds as many:", held == ours)
 # %% [markdown] name="price-answer"
 # Ten gigabytes for *one* text of 4,096 tokens, if all 64 heads of a model of that size had keys of their own; Llama-2-70B has 80 layers and 64
 # heads, and to save this memory 8 key–value heads (Touvron et al. 2023). It grows with the length and with every further text, and each step has to read all of
-# it. So long texts are short of memory, not of arithmetic. Lesson 15 makes caches smaller.
+# it. So long texts are short of memory, not of arithmetic. [Lesson 15](15_smaller_caches.ipynb) makes caches smaller.
 
 # %% [markdown] name="practice"
 # ## In practice

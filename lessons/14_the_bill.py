@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Pay the bill: quadratic cost and FlashAttention
 #
-# Lesson 14 · [00 Start here](00_start_here.ipynb) · before: [13 Look inside](13_look_inside.ipynb) · next: 15 Smaller caches
+# Lesson 14 · [00 Start here](00_start_here.ipynb) · before: [13 Look inside](13_look_inside.ipynb) · next: [15 Smaller caches](15_smaller_caches.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** Attention that never holds its matrix of weights: tile by tile, with a softmax that does not
@@ -602,7 +602,7 @@ for n in (8_192, 131_072, 1_000_000):
 
 # %% [markdown] name="practice"
 # Twenty times, 2.6·10¹⁷ FLOPs for one reading; at 10¹⁵ a second that is more than four minutes for one device. So a million-token context took several things at once: memory that grows with n (Rabe & Staats 2021; Dao et al. 2022), a text spread over devices (ring attention), smaller caches
-# (lesson 15), positions that reach so far (lesson 07), and a great deal of arithmetic, which nobody has waived. Gemini 1.5 (2024) reports a million tokens and more, and does not say how.
+# ([lesson 15](15_smaller_caches.ipynb)), positions that reach so far (lesson 07), and a great deal of arithmetic, which nobody has waived. Gemini 1.5 (2024) reports a million tokens and more, and does not say how.
 # And to *read* is not to *use*: Liu et al. (2023) found models that answered worse when what mattered stood in the middle of a long context.
 #
 # ## In practice
@@ -646,4 +646,4 @@ quiz("14")
 # %% [markdown] name="next"
 # ## Next
 #
-# While a model *writes*, there is one query at a time and no matrix of weights to speak of. What grows then is the cache of keys and values ([lesson 12](12_generate.ipynb)), and it has to be read for every token. **Lesson 15** makes it smaller.
+# While a model *writes*, there is one query at a time and no matrix of weights to speak of. What grows then is the cache of keys and values ([lesson 12](12_generate.ipynb)), and it has to be read for every token. **[Lesson 15](15_smaller_caches.ipynb)** makes it smaller.

@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Remember less: MQA, GQA and MLA
 #
-# Lesson 15 · [00 Start here](00_start_here.ipynb) · before: [14 The bill](14_the_bill.ipynb) · next: 16 Mixture of experts, and your own project
+# Lesson 15 · [00 Start here](00_start_here.ipynb) · before: [14 The bill](14_the_bill.ipynb) · next: [16 Mixture of experts](16_mixture_of_experts.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** Attention whose heads share their keys and values; a conversion that makes a trained model of
@@ -34,7 +34,7 @@ begin_lesson("15")
 # Llama-2-70B has 69 billion weights, 138 GB in 16 bits. Say that we have a machine with eight GPUs of 80 GB: 502 GB are
 # free for caches. The weights are there once for everybody, but each conversation needs a cache of its own. The model has 80 layers and 64 query
 # heads of width 128. Built as in lesson 05, it would have 64 key and value heads too, and a conversation of 4,096 tokens
-# the cache of 10.7 GB that lesson 12 ended with. **Guess** how many of these fit, and how many with the 8 key heads that it really has.
+# the cache of 10.7 GB that [lesson 12](12_generate.ipynb) ended with. **Guess** how many of these fit, and how many with the 8 key heads that it really has.
 
 # %% name="readers"
 from dataclasses import replace
@@ -570,7 +570,7 @@ CacheCalculator(tokens=8192)
 #
 # **Training** hardly gets cheaper by it: no cache, and all queries at once. There MLA is expanded; absorbed it would compute more.
 #
-# **All this adds up** with what stores fewer bytes a number, and with windows (lesson 14): the factors of the formula are independent.
+# **All this adds up** with what stores fewer bytes a number, and with windows ([lesson 14](14_the_bill.ipynb)): the factors of the formula are independent.
 
 # %% [markdown] name="recap"
 # ## Recap
@@ -607,4 +607,4 @@ quiz("15")
 # %% [markdown] name="next"
 # ## Next
 #
-# We saved on what is *kept*. **Lesson 16** saves on what is *computed*: many feed-forward layers, of which each token uses a few. And then the course hands over to you.
+# We saved on what is *kept*. **[Lesson 16](16_mixture_of_experts.ipynb)** saves on what is *computed*: many feed-forward layers, of which each token uses a few. And then the course hands over to you.

@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Many experts, few at work: a mixture of experts, and your own project
 #
-# Lesson 16 · [00 Start here](00_start_here.ipynb) · before: 15 Smaller caches · next: 17 Field guide
+# Lesson 16 · [00 Start here](00_start_here.ipynb) · before: [15 Smaller caches](15_smaller_caches.ipynb) · next: 17 Field guide
 
 # %% [markdown] name="goals"
 # **What you will build.** The layer that lets a model have eight times the parameters at twice the arithmetic; the loss and the
