@@ -17,6 +17,7 @@ def test_the_explorers_are_live_and_the_board_says_where_one_stopped(lab, server
     lab.page.wait_for_selector(".course-attention[data-query]", state="attached")
     board = lab.page.locator(".course-board")
     board.scroll_into_view_if_needed()
+    board.locator("table").wait_for(state="visible")
     assert "exercises passed" in board.inner_text()
     here = board.locator("tr", has_text="▸")
     assert here.count() == 1 and here.get_attribute("data-lesson") == "00"
