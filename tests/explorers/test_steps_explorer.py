@@ -59,7 +59,7 @@ def test_tokens_are_shown_literally():
         ({"may_attend": torch.ones(4, 4)}, "torch.float32 of shape (4, 4); give bool"),
         ({"may_attend": torch.ones(4, 3).bool()}, "of shape (4, 3); give bool of shape (4, 4)"),
         ({"row": 4}, "no row 4; choose 0 to 3"),
-        ({"features": ["a", "b"]}, "2 features, for 3 columns of query and key and 3 of value"),
+        ({"features": ["a", "b"]}, "2 features for 3 columns of query and key and 3 of value"),
         ({"features": "abc", "value": torch.zeros(4, 2)}, "3 columns of query and key and 2 of"),
     ],
 )
