@@ -59,7 +59,8 @@ class TrainingDashboard(Explorer):
 
     def __init__(self, prompt: str = "", *, every: float = EVERY) -> None:
         self._trainer: Trainer | None = None  # first: the state is asked for in the constructor
-        super().__init__(prompt=prompt)
+        super().__init__(prompt=readable(prompt))
+        self._prompt = prompt
         self.run: LiveRun | None = None
         self._every = every
         self._sent = 0  # the step up to which the front end has the curve
@@ -73,7 +74,7 @@ class TrainingDashboard(Explorer):
     def opened(self, trainer: Trainer, tokenizer: CharTokenizer | None, heading: str) -> None:
         """A run begins or goes on. CourseError for a prompt with unknown characters."""
         if tokenizer is not None:
-            tokenizer.encode(self.prompt)
+            tokenizer.encode(self._prompt)
         self._trainer, self._tokenizer = trainer, tokenizer
         with self.hold_sync():
             self.heading, self.steps = heading, trainer.config.steps
@@ -151,7 +152,7 @@ class TrainingDashboard(Explorer):
             return
         model, done = self._trainer.model, len(self._trainer.history)
         try:
-            text = "".join(generate_text(model, self._tokenizer, self.prompt, LENGTH, SAMPLING))
+            text = "".join(generate_text(model, self._tokenizer, self._prompt, LENGTH, SAMPLING))
         except CourseError as error:  # of a training that has diverged
             text = f"({error})"
         earlier = [sample for sample in self.samples if sample["step"] < done]

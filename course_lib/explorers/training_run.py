@@ -82,10 +82,6 @@ def _go(job: Job, prompt: str) -> LiveRun:
 
     dashboard = TrainingDashboard(prompt)
     dashboard.run = run = LiveRun(job, dashboard)
-    try:
-        run.begin(background=True)
-    except BaseException:
-        dashboard.close()
-        raise
+    run.begin(background=True)
     display(dashboard)
     return run

@@ -78,9 +78,8 @@ def validation(history: Sequence[Record], after: int = 0) -> list[list[float | N
 def plan(config: TrainingConfig) -> list[list[float]]:
     """Step and learning rate over the whole run, as its schedule has them."""
     last = config.steps - 1
-    at = sorted({round(last * i / (PLAN_POINTS - 1)) for i in range(PLAN_POINTS)})
-    at = sorted({*at, *range(min(config.warmup_steps, PLAN_POINTS))}) if last else at
-    return [[step + 1, learning_rate(step, config)] for step in at]
+    at = {round(last * i / (PLAN_POINTS - 1)) for i in range(PLAN_POINTS)}
+    return [[step + 1, learning_rate(step, config)] for step in sorted({*at, config.warmup_steps})]
 
 
 def curve(history: Sequence[Record], steps: int) -> Figure:

@@ -73,6 +73,7 @@ def test_a_run_is_paused_resumed_stopped_and_gone_on_with_to_its_end(lab, begin,
     wait_for(lab, state="training", step=12)
     press(lab, "Pause")
     wait_for(lab, state="paused", step=13, points=13)
+    lab.do("notebook:move-cursor-down")  # from the cell that was clicked
     run_next(lab)  # a cell runs meanwhile, and the step does not grow
     lab.page.wait_for_selector("text=13 paused")
     assert state(lab)["step"] == "13"

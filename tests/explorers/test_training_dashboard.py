@@ -152,6 +152,10 @@ def test_a_prompt_with_unknown_characters_is_refused_at_once(begun):
         begun(prompt="床")
 
 
+def test_a_prompt_is_shown_so_that_it_can_be_read():
+    assert TrainingDashboard("a\x00\u202e<b>").prompt == "aU+0000U+202E<b>"
+
+
 def test_a_long_prompt_is_told_once(begun):
     dashboard = begun(prompt="abcdefg")
     dashboard.run.wait()
