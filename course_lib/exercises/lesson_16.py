@@ -452,6 +452,97 @@ def _short_count(scores, k):
     return scores.shape[-1] * (load * scores.softmax(dim=-1).mean(dim=0)).sum()
 
 
+def _one_too_many(chosen, n_experts, capacity):
+    return has_room(chosen, n_experts, capacity + 1)
+
+
+def _choices_in_rounds(chosen, n_experts, capacity):
+    order = has_room(chosen.T.reshape(-1, 1), n_experts, capacity)
+    return order.view(chosen.T.shape).T.contiguous()
+
+
+def _each_round_alone(chosen, n_experts, capacity):
+    columns = [has_room(column[:, None], n_experts, capacity) for column in chosen.T]
+    return torch.cat(columns, dim=1)
+
+
+def _last_come(chosen, n_experts, capacity):
+    return has_room(chosen.flip(0, 1), n_experts, capacity).flip(0, 1)
+
+
+def _for_all_together(chosen, n_experts, capacity):
+    places = torch.arange(chosen.numel()).view(chosen.shape)
+    return places < capacity * n_experts
+
+
+def _whole_tokens(chosen, n_experts, capacity):
+    kept = has_room(chosen, n_experts, capacity)
+    return kept.all(dim=-1, keepdim=True).expand_as(kept).clone()
+
+
+def _total_per_expert(chosen, n_experts, capacity):
+    counts = chosen.flatten().bincount(minlength=n_experts)
+    return (counts <= capacity)[chosen]
+
+
+TOTAL = 46_702_792_704
+EXPERT = 3 * 4_096 * 14_336
+
+ACTIVE = Exercise(
+    id="16.active",
+    title="Eight experts, two of them chosen",
+    stars=1,
+    minutes=4,
+    solution=value("answer = 46_702_792_704 - 32 * (8 - 2) * 3 * 4_096 * 14_336"),
+    misconceptions=(
+        Misconception(
+            "two eighths of all",
+            TOTAL * 2 // 8,
+            "You took 2/8 of *everything*. Only experts are chosen: attention, norms, routers, embeddings and head are met by each token.",
+        ),
+        Misconception(
+            "one layer",
+            TOTAL - 6 * EXPERT,
+            "You took six idle experts away, of *one* layer. There are 32 layers, with six idle experts each.",
+        ),
+        Misconception(
+            "two matrices an expert",
+            TOTAL - 32 * 6 * 2 * 4_096 * 14_336,
+            "You gave an expert two matrices. These experts are SwiGLU layers, with three: gate, hidden, output (lesson 08).",
+        ),
+        Misconception(
+            "two experts taken away",
+            TOTAL - 32 * 2 * EXPERT,
+            "You took away the two that are chosen. The six others are those that a token does not meet.",
+        ),
+        Misconception(
+            "seven taken away",
+            TOTAL - 32 * 7 * EXPERT,
+            "You left one expert in each layer. Each token meets two.",
+        ),
+        Misconception(
+            "the chosen experts alone",
+            32 * 2 * EXPERT,
+            "That is what the chosen experts have. A token also meets attention, norms, routers, embeddings and head.",
+        ),
+        Misconception(
+            "the idle ones",
+            32 * 6 * EXPERT,
+            "That is what a token does *not* meet. Take it from the total.",
+        ),
+        Misconception(
+            "eight times seven billion",
+            56_000_000_000,
+            "“8x7B” suggests 56 billion, but the eight share everything except their feed-forward layers: the total is 46.7 billion, and what one token meets is less.",
+        ),
+    ),
+    hints=(
+        "How many numbers has one expert? Three matrices of 4,096 × 14,336.",
+        "In each of the 32 layers six experts are not met. Take these from the total.",
+    ),
+    why="One expert has 3 · 4,096 · 14,336 = 176,160,768 parameters; 32 layers with six idle ones leave 12.9 billion of 46.7. That is the paper's “13B active”.",
+)
+
 BALANCE = Exercise(
     id="16.balance",
     title="The balancing loss",
@@ -521,40 +612,6 @@ BALANCE = Exercise(
     "Where all is even, load = P = 1/E, and E · E · 1/E² = 1.",
 )
 
-
-def _one_too_many(chosen, n_experts, capacity):
-    return has_room(chosen, n_experts, capacity + 1)
-
-
-def _choices_in_rounds(chosen, n_experts, capacity):
-    order = has_room(chosen.T.reshape(-1, 1), n_experts, capacity)
-    return order.view(chosen.T.shape).T.contiguous()
-
-
-def _each_round_alone(chosen, n_experts, capacity):
-    columns = [has_room(column[:, None], n_experts, capacity) for column in chosen.T]
-    return torch.cat(columns, dim=1)
-
-
-def _last_come(chosen, n_experts, capacity):
-    return has_room(chosen.flip(0, 1), n_experts, capacity).flip(0, 1)
-
-
-def _for_all_together(chosen, n_experts, capacity):
-    places = torch.arange(chosen.numel()).view(chosen.shape)
-    return places < capacity * n_experts
-
-
-def _whole_tokens(chosen, n_experts, capacity):
-    kept = has_room(chosen, n_experts, capacity)
-    return kept.all(dim=-1, keepdim=True).expand_as(kept).clone()
-
-
-def _total_per_expert(chosen, n_experts, capacity):
-    counts = chosen.flatten().bincount(minlength=n_experts)
-    return (counts <= capacity)[chosen]
-
-
 ROOM = Exercise(
     id="16.capacity",
     title="First come, first served",
@@ -611,64 +668,6 @@ ROOM = Exercise(
         "Room is where `taken[expert] < capacity`; then count it and set `kept[token, choice] = True`.",
     ),
     why="A loop is enough here. The library counts for all at once: the running sum of one-hot rows says for each choice the how-manieth of its expert it is.",
-)
-
-TOTAL = 46_702_792_704
-EXPERT = 3 * 4_096 * 14_336
-
-ACTIVE = Exercise(
-    id="16.active",
-    title="Eight experts, two of them chosen",
-    stars=1,
-    minutes=4,
-    solution=value("answer = 46_702_792_704 - 32 * (8 - 2) * 3 * 4_096 * 14_336"),
-    misconceptions=(
-        Misconception(
-            "two eighths of all",
-            TOTAL * 2 // 8,
-            "You took 2/8 of *everything*. Only experts are chosen: attention, norms, routers, embeddings and head are met by each token.",
-        ),
-        Misconception(
-            "one layer",
-            TOTAL - 6 * EXPERT,
-            "You took six idle experts away, of *one* layer. There are 32 layers, with six idle experts each.",
-        ),
-        Misconception(
-            "two matrices an expert",
-            TOTAL - 32 * 6 * 2 * 4_096 * 14_336,
-            "You gave an expert two matrices. These experts are SwiGLU layers, with three: gate, hidden, output (lesson 08).",
-        ),
-        Misconception(
-            "two experts taken away",
-            TOTAL - 32 * 2 * EXPERT,
-            "You took away the two that are chosen. The six others are those that a token does not meet.",
-        ),
-        Misconception(
-            "seven taken away",
-            TOTAL - 32 * 7 * EXPERT,
-            "You left one expert in each layer. Each token meets two.",
-        ),
-        Misconception(
-            "the chosen experts alone",
-            32 * 2 * EXPERT,
-            "That is what the chosen experts have. A token also meets attention, norms, routers, embeddings and head.",
-        ),
-        Misconception(
-            "the idle ones",
-            32 * 6 * EXPERT,
-            "That is what a token does *not* meet. Take it from the total.",
-        ),
-        Misconception(
-            "eight times seven billion",
-            56_000_000_000,
-            "“8x7B” suggests 56 billion, but the eight share everything except their feed-forward layers: the total is 46.7 billion, and what one token meets is less.",
-        ),
-    ),
-    hints=(
-        "How many numbers has one expert? Three matrices of 4,096 × 14,336.",
-        "In each of the 32 layers six experts are not met. Take these from the total.",
-    ),
-    why="One expert has 3 · 4,096 · 14,336 = 176,160,768 parameters; 32 layers with six idle ones leave 12.9 billion of 46.7. That is the paper's “13B active”.",
 )
 
 
