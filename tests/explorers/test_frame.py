@@ -34,6 +34,7 @@ def displayed(monkeypatch):
 def test_an_edition_keeps_the_still_alone(displayed, monkeypatch, edition):
     monkeypatch.setenv("COURSE_EDITION", edition)
     monkeypatch.setattr(frame, "in_notebook", lambda: True)
+    plt.close("all")  # another test may have left some
     Shown()._ipython_display_()
     (still,) = displayed
     assert still["image/png"].startswith(b"\x89PNG") and still["text/plain"] == "a square"
