@@ -134,7 +134,6 @@ class Lab:
             self.change_theme("light")
         self.page.evaluate(CLOSE_ALL)
         self.server.shut_down_kernels()
-        self.models_are_lost = False
 
     def _await(self, condition: str, seconds: float = 120) -> None:
         self.page.wait_for_function(condition, timeout=seconds * 1000)

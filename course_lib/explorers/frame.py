@@ -36,7 +36,7 @@ STYLE = f"""<style>
 
 def front_end(name: str) -> str:
     """The JavaScript of an explorer as one module: the shared parts, its core and its view."""
-    files = ("keys.mjs", "common.mjs", "page.mjs", f"{name}_core.mjs", f"{name}_view.mjs")
+    files = ("common.mjs", "page.mjs", f"{name}_core.mjs", f"{name}_view.mjs")
     return "\n".join((WEB / file).read_text(encoding="utf-8") for file in files)
 
 

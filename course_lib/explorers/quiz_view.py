@@ -30,10 +30,10 @@ STYLE = f"""<style>
 </style>"""
 
 
-class OwnKeys(anywidget.AnyWidget):
-    """Shows nothing, and lets the arrow keys go through a question's choices."""
+class Keys(anywidget.AnyWidget):
+    """Shows nothing, and lets the arrow keys go through the choices of a question."""
 
-    _esm = (WEB / "keys.mjs").read_text(encoding="utf-8") + "export default { render() {} };"
+    _esm = (WEB / "quiz_keys.mjs").read_text(encoding="utf-8")
 
 
 def show_quiz(
@@ -46,7 +46,7 @@ def show_quiz(
     `explain(question, chosen)` gives the HTML to show after an answer, `record(question, chosen)`
     hears of it; both count from 0.
     """
-    box = ipywidgets.VBox([quiz_box(questions, explain, record), OwnKeys()])
+    box = ipywidgets.VBox([quiz_box(questions, explain, record), Keys()])
     bundle = box._repr_mimebundle_()
     display({**bundle, "text/plain": "Run this cell to answer the quiz here."}, raw=True)
 

@@ -1,7 +1,7 @@
 """One JupyterLab and one page of it for all; each test begins with no notebook open.
 
 A page is loaded once, for that takes longer than most of what is done in it. After a test that
-failed it is given up, and the next one gets a new page.
+failed, or that ended the kernel of its widgets, it is given up, and the next one gets a new page.
 """
 
 from __future__ import annotations
@@ -67,14 +67,17 @@ def lab(request, server, browser, pages):
     if not pages:
         pages.append(laboratory.Lab(browser.new_page(viewport=laboratory.LAPTOP), server))
     lab = pages.pop()
+    lab.errors.clear()  # of how the last test was left
+    lab.foreign.clear()
     shutil.rmtree(server.home / "course", ignore_errors=True)  # no progress, no answers
     yield lab
     failed = request.node.stash.get(FAILED, False)
     if failed:
         lab.page.screenshot(path=request.getfixturevalue("tmp_path") / "page.png")
-    lab.leave()
     foreign, errors = lab.foreign.copy(), lab.errors.copy()
-    if failed or foreign or errors:
+    lab.leave()
+    # who misses a widget's model may only find out later, and say so in the next test
+    if failed or foreign or errors or lab.models_are_lost:
         lab.page.close()
     else:
         pages.append(lab)

@@ -67,10 +67,14 @@ def test_a_function_is_written_line_by_line(lab, lesson):
 def test_what_an_answer_says_is_shown_literally(lab, notebook):
     said = " | ".join(HOSTILE)
     function = f"def surprise(probability):\n    print({said!r})\n    raise ValueError({said!r})"
-    setup = "from course_lib.exercises import check"
-    lab.open(notebook(setup, function, 'check("00.surprise", surprise)'))
+    setup = "from course_lib.exercises import cards, check"
+    plain = "cards.show(cards.Card('told', 'from $5$ to $x^2$'))"
+    formula = "from IPython.display import HTML\nHTML('<p>$y^2$</p>')"
+    lab.open(notebook(setup, function, 'check("00.surprise", surprise)', plain, formula))
     lab.run_all()
-    card = lab.page.locator(".course-card")
+    lab.page.wait_for_selector("p mjx-container")  # formulas of the page are drawn by now
+    assert lab.page.locator(".course-card").last.inner_text() == "▸ from $5$ to $x^2$"
+    card = lab.page.locator(".course-card").first
     shown = card.inner_text()
     assert [text for text in LITERAL if shown.count(text) < 2] == []  # the error and the print
     assert card.locator("img, script, mjx-container, em").count() == 0
