@@ -174,6 +174,12 @@ PREVIOUS = Exercise(
             "You have a score for each head *and each text*. The type is the head's: average over the batch as well.",
         ),
         Misconception(
+            "a block for its diagonal",
+            lambda weights: weights[:, :, 1:, :-1].mean(dim=(0, 2, 3)),
+            "You cut the right block, queries from 1 on and keys up to the last but one, and averaged all of it. The token before "
+            "is only its diagonal: query i with key i − 1.",
+        ),
+        Misconception(
             "two before",
             lambda weights: weights.diagonal(offset=-2, dim1=-2, dim2=-1).mean(dim=(0, 2)),
             "You took the token *two* before: its diagonal is `offset=-2`, and that of the token before is `offset=-1`.",
@@ -236,6 +242,11 @@ def _pooled(places):
     return (places.sum() / may_read[found].sum()).item()
 
 
+def _counted_over_queries(places):
+    may_read = torch.arange(1, places.shape[1] + 1)
+    return (places.sum(dim=1) / may_read)[places.any(dim=-1)].mean().item()
+
+
 def _share_of_the_matrix(places):
     return places.float().mean().item()
 
@@ -288,6 +299,12 @@ CHANCE = Exercise(
             _pooled,
             "You divided the number of all places by that of all tokens that may be read. A score is a mean over *queries*: "
             "divide in each row first, then average. Otherwise late queries, which may read more, count for more.",
+        ),
+        Misconception(
+            "counted over queries",
+            _counted_over_queries,
+            "`sum(dim=1)` counts, for each *key*, the queries that would read it. Here each query's keys are to be counted: the last "
+            "axis, `dim=-1`.",
         ),
         Misconception(
             "share of the whole matrix",
@@ -368,6 +385,19 @@ def _contexts_agree(tokens):
     return places.tril(diagonal=-1)
 
 
+def _with_predecessors(tokens, first):
+    """Keys by the token before them, with something invented before the first."""
+    predecessors = torch.cat([first, tokens[:, :-1]], dim=1)
+    return (tokens[:, :, None] == predecessors[:, None, :]).tril(diagonal=-1)
+
+
+def _the_answer(tokens):
+    same = _same(tokens)
+    places = torch.zeros_like(same)
+    places[:, :-1] = same[:, 1:]
+    return places.tril(diagonal=-1)
+
+
 def _next_equals(tokens):
     same = _same(tokens)
     places = torch.zeros_like(same)
@@ -420,6 +450,24 @@ INDUCTION = Exercise(
             _rolled,
             "`roll` brings what leaves at the right in at the left: where the last token equals the query's, place 0 is marked. "
             "Nothing came before place 0. Fill that column with False.",
+        ),
+        Misconception(
+            "a token 0 before the first",
+            lambda tokens: _with_predecessors(tokens, torch.zeros_like(tokens[:, :1])),
+            "You put a token 0 in front of the text, and 0 is a token like any other: place 0 is marked wherever the query is a 0. "
+            "Nothing came before place 0, so its column is False (a number that is no token, such as −1, would do too).",
+        ),
+        Misconception(
+            "the first token before itself",
+            lambda tokens: _with_predecessors(tokens, tokens[:, :1]),
+            "You let the first token stand before itself: place 0 is marked wherever the query equals it. Nothing came before "
+            "place 0, so its column is False.",
+        ),
+        Misconception(
+            "the answer itself",
+            _the_answer,
+            "You compare keys with the token *after* the query: the answer, which no head can know. An induction head finds the former "
+            "copy of the query's own token, and trusts that what followed then will follow now.",
         ),
         Misconception(
             "query and key swapped",
@@ -496,6 +544,10 @@ def _from_one(merged, head, n_heads, said, width):
     merged[:, :, at * width : (at + 1) * width] = said
 
 
+def _from_column_head(merged, head, n_heads, said, width):
+    merged[:, :, head : head + width] = said
+
+
 def _zeros(merged, head, n_heads, said, width):
     merged[:, :, head * width : (head + 1) * width] = 0
 
@@ -562,6 +614,11 @@ ABLATE = Exercise(
             "counted from 1",
             _change(_from_one),
             "You replaced the head before. Heads are counted from 0: head 0 has the first d_head numbers.",
+        ),
+        Misconception(
+            "begins at column head",
+            _change(_from_column_head),
+            "Right for head 0 only: you begin at column `head`. Head 1 begins where head 0 ends, at `head * d_head`.",
         ),
         Misconception(
             "always zeros",

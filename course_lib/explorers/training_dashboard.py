@@ -93,7 +93,8 @@ class TrainingDashboard(Explorer):
 
     def changed(self, state: str, text: str = "") -> None:
         """The run does something else now."""
-        if state in ("training", "stopped", "finished") and not self._is_sampled():
+        begins = state == "training" and self.state != "paused"
+        if (begins or state in ("stopped", "finished")) and not self._is_sampled():
             self._write()
         with self.hold_sync():
             self.state = state
