@@ -475,12 +475,12 @@ fine, rough = (
     (turned(pair[0], 8 + down) * turned(pair[1], 1 + down)).sum(dim=-1).flatten() / math.sqrt(32)
     for turned in (rotate, rotate_roughly)
 )
-ax = plt.subplots(figsize=(6.4, 2.4))[1]
+ax = plt.subplots(figsize=(8, 2.4))[1]
 ax.plot(down, rough, ".", markersize=3, label="bfloat16 angles")
 ax.plot(down, fine, label="float32 angles")
 ax.set_xlabel("words in front of the sentence")
 ax.set_ylabel("score of it · animal")
-ax.legend()
+ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plt.show()
 
 # %% name="break-bfloat16-shown"

@@ -456,9 +456,9 @@ for bars, name in zip(ax.containers, shares, strict=True):
 # %% [markdown] name="bert-text"
 # ## First cousin: BERT reads both ways
 #
-# > Th_ _n_m_l d_d n_t cr_ss th_ r__d b_c__s_ _t w_s t__ t_r_d.
+# > `Th_ _n_m_l d_d n_t cr_ss th_ r__d b_c__s_ _t w_s t__ t_r_d.`
 #
-# You can read that. How do you find the vowel in *r__d*? You look at what stands before it **and after it**. A GPT has only what stands before. For
+# You can read that. How do you find the vowels in `r__d`? You look at what stands before them **and after them**. A GPT has only what stands before. For
 # writing that is all there is, but when the text lies there complete, the causal mask throws half of it away. So leave it out: a stack of blocks
 # in which every token reads every token is an **encoder**.
 #
