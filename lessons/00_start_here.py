@@ -542,7 +542,7 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # | 08 | [The block](08_the_block.ipynb) | residual stream, normalisation, feed-forward layer |
 # | 09 | [A GPT from its parts, and its cousins BERT and T5](09_a_gpt_from_its_parts.ipynb) | the whole GPT |
 # | 10 | [Train it: the loop](10_train_it.ipynb) | a training loop that stops and resumes; your own Shakespeare |
-# | 11 | Train it on a GPU | the real runs, on Shakespeare and on Tang poetry, and their speed |
+# | 11 | [Train it on a GPU](11_train_on_a_gpu.ipynb) | the real runs, on Shakespeare and on Tang poetry, and their speed |
 # | 12 | [Generate](12_generate.ipynb) | samplers, and a cache that changes nothing but the time |
 # | 13 | [Look inside](13_look_inside.ipynb) | attention capture, names for heads, heads switched off |
 # | 14 | [The bill](14_the_bill.ipynb) | attention in tiles, as FlashAttention does it |

@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Train a GPT: build the loop, and know when it lies
 #
-# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: [09 A GPT from its parts](09_a_gpt_from_its_parts.ipynb) · next: 11 Train it on a GPU
+# Lesson 10 · [00 Start here](00_start_here.ipynb) · before: [09 A GPT from its parts](09_a_gpt_from_its_parts.ipynb) · next: [11 Train it on a GPU](11_train_on_a_gpu.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** A training loop of your own, from four parts: random windows, one step, a
@@ -598,7 +598,7 @@ for field in before:
         print(f"{field:15} {before[field]!s:>10}  →  {after[field]}")
 
 # %% [markdown] name="one-change-text"
-# (`d_ff`, the width of the feed-forward, is 4 × 128 = 512 where it says None.) Lesson 11 measures what each line brings. One of them here, on our small model: **Muon** (Jordan et al. 2024),
+# (`d_ff`, the width of the feed-forward, is 4 × 128 = 512 where it says None.) [Lesson 11](11_train_on_a_gpu.ipynb) measures what each line brings. One of them here, on our small model: **Muon** (Jordan et al. 2024),
 # which instead of adapting the rate to each number turns the averaged gradient of each matrix into a matrix that stretches all directions
 # alike. Twice each, with two seeds: a difference is only one if it is larger than that between seeds. (Two are the least; and a
 # fair contest gives each its best rate. Try 0.005 for AdamW: it gains a little, far less than this.)
@@ -770,5 +770,5 @@ quiz("10")
 # %% [markdown] name="next"
 # ## Next
 #
-# **Lesson 11** takes this loop to the whole machine: lower precision, compiled kernels, a GPU where there is one, and Tang poetry. It measures
+# **[Lesson 11](11_train_on_a_gpu.ipynb)** takes this loop to the whole machine: lower precision, compiled kernels, a GPU where there is one, and Tang poetry. It measures
 # what each line of a recipe brings.
