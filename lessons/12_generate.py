@@ -1,8 +1,7 @@
 # %% [markdown] name="title"
 # # Generate: choose the next character, and remember what was read
 #
-# Lesson 12 · [00 Start here](00_start_here.ipynb) · before: 11 Train it on a GPU · next: [13 Look
-# inside](13_look_inside.ipynb)
+# Lesson 12 · [00 Start here](00_start_here.ipynb) · before: [11 Train it on a GPU](11_train_on_a_gpu.ipynb) · next: [13 Look inside](13_look_inside.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** The rules by which a model's next character is chosen, and a **key–value cache**, which makes
