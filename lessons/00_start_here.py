@@ -548,7 +548,7 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # | 14 | [The bill](14_the_bill.ipynb) | attention in tiles, as FlashAttention does it |
 # | 15 | [Smaller caches: MQA, GQA and MLA](15_smaller_caches.ipynb) | shared and compressed keys and values |
 # | 16 | [Mixture of experts, and your own project](16_mixture_of_experts.ipynb) | a layer of experts; then, a corpus of your choice |
-# | 17 | Field guide (untimed) | nothing: cards, papers, glossary, to look things up |
+# | 17 | [Field guide](17_field_guide.ipynb) (untimed) | nothing: cards, papers, glossary, to look things up |
 #
 # If you know PyTorch, you can begin with 02. If you come for one topic, each lesson says at its top what
 # it needs.

@@ -386,7 +386,8 @@ assert 1.4 < (ladder["bigram"] - ladder["GPT"]) / math.log(2) < 1.5
 # %% [markdown] name="ladder-answer"
 # **Bits per character** are what a perfect compressor, led by the model, would need for each; stored plainly, each
 # takes 8. One step back (bigram) saves more than a bit. A GPT, which looks up to 256 characters back, saves nearly one
-# and a half more.
+# and a half more. (Papers often give e to the loss in nats, the **perplexity**: among how many equally likely characters
+# the model hesitates. For an even guess that is 63.)
 #
 # ## What the vectors are good for
 #

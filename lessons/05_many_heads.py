@@ -134,7 +134,8 @@ assert round((seen[1][0][2, 3] / seen[1][0][2, 0]).item()) == 286
 # 5.66, and e^5.66 ≈ 286: *wide* gets 286 times as much. The Chinese twin, 那只动物没有过马路，因为它太累了, works with
 # the same numbers.)
 #
-# Side by side the two outputs are (kind, noun, kind, noun), and `w_output` adds what belongs together.
+# Side by side the two outputs are (kind, noun, kind, noun), and `w_output` adds what belongs together. Heads side by
+# side, and such a matrix behind them: that is **multi-head attention**.
 
 # %% [markdown] name="formula"
 # ## The formula

@@ -166,7 +166,7 @@ print("two layers nearly solve the task:", causal[2] > 0.9)
 # %% [markdown] name="causal-answer"
 # Two layers all but solve the task, so the mask alone can carry the order of all eight letters. (*How* the second layer makes it out we have not looked into.)
 # Haviv et al. (2022) found large GPTs without positions only a little worse than those with them. On real text our small one will be clearly the worst within
-# the trained length, as the table at the end shows, and an encoder has no mask to learn from. It is better to say where things stand.
+# the trained length, as the table at the end shows, and an encoder has no mask to learn from. It is better to say where things stand, by a **position encoding**.
 #
 # ## First way: a clock with many hands
 #

@@ -502,7 +502,7 @@ for at, dtype, step in (100, torch.bfloat16, 1 / 2), (100, torch.float32, 1 / 13
 # %% [markdown] name="long-text"
 # ## Train short, test long
 #
-# "RoPE is relative, so it extrapolates to longer texts." It sounds like a proof. Lesson 06 trained its schemes side by side;
+# To **extrapolate** is to go beyond what one was trained on. "RoPE is relative, so it extrapolates to longer texts": that sounds like a proof. Lesson 06 trained its schemes side by side;
 # here are all five (*rotary* is RoPE), trained on 64 characters for 900 steps with **three seeds**, and tested with up to 512; all with two heads, and
 # two with eight as well. It is always the same characters that are predicted; only how much stands before them differs. (Measured by `python -m benchmarks.lesson_tables.positions`, which takes minutes;
 # we read its result.) **Predict** the two winners: inside 64, and at 512.

@@ -334,7 +334,7 @@ print("it:", dict(zip(columns, stream.tolist(), strict=True)))
 # %% [markdown] name="and-answer"
 # The best matrix gives 0.75 where it should be 1, and −0.25 where it should be 0. One hidden unit does it exactly: it **looks
 # for** a combination, and when it finds it, writes a feature into the stream. A **feed-forward layer** (FFN) is many such
-# units, by custom d_ff = 4 · d_model: a first matrix with thresholds, a bend, a second matrix, for **each token alone**. What
+# units, by custom d_ff = 4 · d_model: a first matrix with thresholds, a bend (an **activation function**), a second matrix, for **each token alone**. What
 # trained units look for can be read off in part: shallow patterns below, meanings above (Geva et al. 2021).
 #
 # Which bend? ReLU is the plainest. GPT-2 takes **GELU**, x · Φ(x) (Hendrycks & Gimpel 2016), where Φ(x) is the share of a normal

@@ -588,7 +588,7 @@ for start in ("xavier", "gpt2"):
 # after 300 steps, and the GPT one. OpenAI used 0.02 at a d_model of 768 and more; at 64, Xavier's rule (lesson 08)
 # gives 0.125 for a square matrix.
 #
-# A trained BERT is rarely kept to fill in blanks. It is **fine-tuned**: a new small head goes on top, and training continues on a task with
+# A trained BERT is rarely kept to fill in blanks. That was its **pre-training**, on plain text. Then it is **fine-tuned**: a new small head goes on top, and training continues on a task with
 # labels, such as whether a review is friendly. Its size? The published BERT-base has 12 blocks of
 # d_model 768. You have counted them already: 85,054,464, the very number of the smallest GPT-2. (With a vocabulary of 30,522 the whole is
 # smaller: the paper says 110 million.)

@@ -515,7 +515,7 @@ assert history[-1].train_loss < 2 and validation[150] > min(validation.values())
 # ## Stop, resume, and get the very same run
 #
 # A long run will be interrupted: a lid closes, a cluster wants its machine back. What must be kept so that it goes on *as if
-# nothing had happened*? Ten steps, everything that changes copied, ten more. Then we go back to the copy, but leave one part
+# nothing had happened*, in a **checkpoint**? Ten steps, everything that changes copied, ten more. Then we go back to the copy, but leave one part
 # out. **Predict** for each part: does the next loss (step 11) differ, or only the one after it?
 
 # %% name="resume"

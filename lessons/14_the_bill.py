@@ -149,7 +149,7 @@ assert largest_made["PyTorch's"] == [4 * n * 64 * 4 for n in sizes], "heads · n
 # | written out | 66.6 GFLOPs | 40.3 GB | 41.7 ms |
 # | FlashAttention | 75.2 GFLOPs | 4.4 GB | 7.3 ms |
 #
-# *More* arithmetic, a ninth of the traffic, less than a fifth of the time. The idea: cut queries, keys and values into **tiles** small
+# *More* arithmetic, a ninth of the traffic, less than a fifth of the time. The idea of **FlashAttention**: cut queries, keys and values into **tiles** small
 # enough for the desk, and be done with a tile's scores before they would have to leave it.
 #
 # ## The obstacle, on paper

@@ -89,7 +89,7 @@ for head in range(4):
 # They need not: head 0 reads *animal*, head 1 *road*. Sharing keys is sharing the *table*, not the question. Head 3 looks for something said of
 # places, and nothing here is, so it reads all alike. (The Chinese twin, 它 between 动物, 马路 and 累, works with the same numbers.)
 #
-# Several query heads that share a key head and its values are a **group**. **Grouped-query attention** (GQA; Ainslie et al. 2023) has some key
+# Several query heads that share a key head and its values (a **KV head**, in model cards) are a **group**. **Grouped-query attention** (GQA; Ainslie et al. 2023) has some key
 # heads, each with a group; **multi-query attention** (MQA; Shazeer 2019) has one, for all; lesson 05's kind, a key head for each query head, is then called **MHA**,
 # multi-head attention. Groups are *neighbouring* heads: of 6 over 3, heads 0 and 1 read key head 0. It is a convention, and weights depend on it.
 
@@ -599,7 +599,8 @@ quiz("15")
 #   [arXiv 2412.19437](https://arxiv.org/abs/2412.19437).
 # - Touvron et al. 2023, *Llama 2*, [arXiv 2307.09288](https://arxiv.org/abs/2307.09288), section 2.2; Grattafiori et al. 2024, *The Llama 3 Herd of Models*,
 #   [arXiv 2407.21783](https://arxiv.org/abs/2407.21783), table 3; Jiang et al. 2023, *Mistral 7B*, [arXiv 2310.06825](https://arxiv.org/abs/2310.06825); Qwen Team 2024, *Qwen2.5*,
-#   [arXiv 2412.15115](https://arxiv.org/abs/2412.15115): the numbers of the cards.
+#   [arXiv 2412.15115](https://arxiv.org/abs/2412.15115), and 2025, *Qwen3*, [arXiv 2505.09388](https://arxiv.org/abs/2505.09388); Jiang et al. 2024, *Mixtral of Experts*,
+#   [arXiv 2401.04088](https://arxiv.org/abs/2401.04088): the numbers of the cards.
 # - Chowdhery et al. 2022, *PaLM*, [arXiv 2204.02311](https://arxiv.org/abs/2204.02311), and Almazrouei et al. 2023, *The Falcon Series*, [arXiv 2311.16867](https://arxiv.org/abs/2311.16867): models
 #   with MQA.
 # - Pope et al. 2022, *Efficiently Scaling Transformer Inference*, [arXiv 2211.05102](https://arxiv.org/abs/2211.05102): what is read, and when, on many processors.

@@ -1,7 +1,7 @@
 # %% [markdown] name="title"
 # # Many experts, few at work: a mixture of experts, and your own project
 #
-# Lesson 16 · [00 Start here](00_start_here.ipynb) · before: [15 Smaller caches](15_smaller_caches.ipynb) · next: 17 Field guide
+# Lesson 16 · [00 Start here](00_start_here.ipynb) · before: [15 Smaller caches](15_smaller_caches.ipynb) · next: [17 Field guide](17_field_guide.ipynb)
 
 # %% [markdown] name="goals"
 # **What you will build.** The layer that lets a model have eight times the parameters at twice the arithmetic; the loss and the
@@ -33,8 +33,8 @@ begin_lesson("16")
 # ## Sixteen cooks, and one does the cooking
 #
 # Two thirds of a layer's parameters sit in its feed-forward layer (lesson 08), and every token passes through all of them: a comma as well as a rare name. What if there were
-# sixteen such layers side by side, the **experts**, and a **router** sent each token to one of them? Sixteen times the parameters, the arithmetic of one. The
-# library's GPT can be built so. We train a small one on Shakespeare for 60 steps and ask how the tokens are shared out: an expert's **load** is its share of them. (The routers' vectors are drawn larger than
+# sixteen such layers side by side, the **experts**, and a **router** sent each token to one of them? Sixteen times the parameters, the arithmetic of one. That is
+# a **mixture of experts** (MoE), and the library's GPT can be built so. We train a small one on Shakespeare for 60 steps and ask how the tokens are shared out: an expert's **load** is its share of them. (The routers' vectors are drawn larger than
 # usual, from N(0, 1), so that choices are clear from the start.)
 
 # %% name="newborn"
@@ -239,7 +239,7 @@ print(f"active: {active / 1e9:.1f} of {total / 1e9:.1f} billion, {active / total
 # %% [markdown] name="balance-text"
 # ## A loss for the router
 #
-# Nothing in the loss on the text asks for an even load. So we add a term that does (Fedus et al. 2021, equation 4):
+# Nothing in the loss on the text asks for an even load. So we add a term that does, the **balancing loss** (Fedus et al. 2021, equation 4):
 #
 # $$L_\text{balance} = E \sum_{e=1}^{E} f_e\,P_e$$
 #
@@ -614,4 +614,4 @@ quiz("16")
 # %% [markdown] name="next"
 # ## Next
 #
-# You have built all of it: attention, positions, blocks, a GPT, its training, its cache, its experts; and you have looked inside. **Lesson 17**, the field guide, is not timed: cards, model cards, questions, a glossary, and where to go on.
+# You have built all of it: attention, positions, blocks, a GPT, its training, its cache, its experts; and you have looked inside. **[Lesson 17](17_field_guide.ipynb)**, the field guide, is not timed: cards, model cards, questions, a glossary, and where to go on.

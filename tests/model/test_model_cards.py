@@ -1,12 +1,14 @@
 """Published models' caches: against numbers published elsewhere, and against a real cache."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from course_lib.model.cache import CachedGPT
 from course_lib.model.config import GPTConfig
-from course_lib.model.gpt import GPT
-from course_lib.model.model_cards import BYTES, CARDS, ModelCard, cache_bytes, card_of
+from course_lib.model.gpt import GPT, count_parameters
+from course_lib.model.model_cards import BYTES, CARDS, ModelCard, cache_bytes, card_of, config_of
 from course_lib.runtime import CourseError
 
 
@@ -66,6 +68,46 @@ def test_cards_fit_together():
 def test_deepseek_v2_would_need_57_times_as_much_with_heads_of_its_own():
     card = card_of("DeepSeek-V2")
     assert 2 * card.n_heads * card.d_head / card.numbers_per_layer == pytest.approx(56.9, abs=0.05)
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_the_courses_gpt_in_a_models_shape_has_the_released_number_of_parameters(card):
+    try:
+        config = config_of(card)
+    except CourseError:
+        assert card.vocab_size is None or card.kind == "MLA" or card.qkv_bias
+        return
+    with torch.device("meta"):
+        found = count_parameters(GPT(config))
+    assert found == (174_604_259_328 if card.name == "GPT-3 175B" else card.parameters)
+    assert (config.kv_heads, config.d_head, config.window) == (
+        card.n_kv_heads,
+        card.d_head,
+        card.window,
+    )
+
+
+def test_what_makers_claim_is_about_what_was_counted():
+    for card in CARDS:
+        if card.parameters:
+            unit = {"M": 1e6, "B": 1e9}[card.claimed[-1]]
+            assert card.parameters / (float(card.claimed[:-1]) * unit) == pytest.approx(1, abs=0.09)
+        assert (card.claimed_active is None) == (card.n_experts is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "why"),
+    [
+        ("Falcon-7B", {}, "its vocabulary is not on the card"),
+        ("DeepSeek-V3", {}, "its latent has parts"),
+        ("Qwen2.5-7B", {}, "alone have a bias"),
+        ("Qwen3-8B", {"d_head": 127}, "its heads together are not as wide as d_model"),
+        ("Mixtral-8x7B", {"shared_experts": 1}, "some of its experts are shared"),
+    ],
+)
+def test_what_the_courses_gpt_cannot_be_is_refused(name, values, why):
+    with pytest.raises(CourseError, match=f"the course's GPT cannot be a {name}: .*{why}.*formula"):
+        config_of(replace(card_of(name), **values))
 
 
 def test_refusals():
