@@ -9,7 +9,8 @@
 #
 # On this page a small GPT is there already. You watch it write, see what it reads, and learn what a good
 # guess costs. Two tiny exercises show how exercises work. A check of your machine and a map of the course
-# come last. It takes about 20 minutes, and nothing can break.
+# come last. It takes about 20 minutes, and nothing can break. For the course you need Python (functions,
+# loops, a class now and then) and matrices as at school; NumPy helps. All else is explained on the way.
 
 # %% [markdown] name="how-to-run"
 # ## This page is a notebook

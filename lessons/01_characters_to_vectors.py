@@ -145,6 +145,10 @@ except ValueError as error:
 # lookup, and one can: it is a matrix product. A **one-hot vector** has a 1 at the place of the token and 0 elsewhere.
 
 # %% [markdown] name="ex-one-hot-text"
+# From here on numbers lie in **tensors**, PyTorch's arrays. They work much like NumPy's: a tensor has a shape and one
+# kind of number (`dtype`); `a[ids]` picks rows, `@` multiplies matrices, `.sum(dim=1)` adds along an axis. We write a
+# shape as the names of its axes: (position, vocab_size) has a row for each position of a text.
+#
 # **Exercise 01.one-hot · ★ · 4 min.** Write the one-hot vectors of a text, one in each row.
 
 # %% name="ex-one-hot" tags=["exercise"] course={"exercise": "01.one-hot"}
@@ -306,7 +310,8 @@ for smoothing in (0.0, 0.01, 1.0, 100.0, 10_000.0):
 #
 # For this model the best table is known: the shares themselves. Later models have no such formula. What works for all
 # is **gradient descent**: begin anywhere, and again and again move each number a little against its **gradient**, which
-# says how much the loss would change if this number grew a little. PyTorch's `backward` works it out.
+# says how much the loss would change if this number grew a little. PyTorch's `backward` works it out: tensors remember
+# what they were made from, except under `torch.no_grad()`.
 #
 # We learn a table of **scores**, any numbers. The **softmax** makes probabilities of a row of them: take the
 # exponential of each (now all are positive), and divide by their sum (now they add up to 1). All scores begin at 0.
@@ -393,8 +398,8 @@ assert 1.4 < (ladder["bigram"] - ladder["GPT"]) / math.log(2) < 1.5
 #
 # Our table has 63 numbers for each character. Now each gets only *two*: an embedding of width 2, and a second matrix
 # that makes 63 scores of them. (`nn.Linear` is such a matrix, and adds to each output a learned constant, the **bias**.)
-# The characters have to share. (Adam is gradient descent with a step of its own for each number: lesson 10.) **Look
-# for** a, e, i, o and u.
+# The characters have to share. (Adam is gradient descent with a step of its own for each number, and `lr` sets the size
+# of all: lesson 10. `zero_grad` empties the gradients, to which `backward` would add.) **Look for** a, e, i, o and u.
 
 # %% name="vectors"
 def learn_vectors(seed):
@@ -524,7 +529,8 @@ for text, answer in zip(texts.tolist(), answers.tolist(), strict=True):
 # %% [markdown] name="reader-text"
 # Against the LSTM we set one layer of attention, for now as a box; lesson 02 opens it. The question mark compares
 # itself with *every* character of the text, directly, and takes home a mixture of their vectors. Its weights say how
-# much of each. (Each model gets first vectors of a size that suits it: the LSTM large ones, attention small ones.)
+# much of each. (Each model gets first vectors of a size that suits it: the LSTM large ones, attention small ones. An
+# `nn.Module` is PyTorch's form for whatever has parameters: what it computes stands in `forward`. Lesson 04 explains it.)
 #
 # Both have vectors of width 64, both see 300 **batches**, 64 texts at once. **Predict** for each: what becomes of its
 # accuracy when 4, 16, 64 letters lie between?
@@ -680,7 +686,7 @@ assert all(min(large[d]) < 0.8 and max(large[d]) == 1 for d in ("4", "16"))
 #
 # ## What has to wait for what
 #
-# There is a second trouble. State *t* cannot be worked out before state *t* − 1 is there. PyTorch's results remember
+# There is a second trouble. State *t* cannot be worked out before state *t* − 1 is there. Tensors remember
 # what they were made from, so we can count the longest chain of matrix products in which each needs the one before.
 # **Predict** the numbers for 64 characters.
 

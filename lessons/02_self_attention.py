@@ -277,7 +277,7 @@ scaled_scores = check("02.scores", scaled_scores)
 
 # %% [markdown] name="ex-weights-text"
 # **Exercise 02.weights · ★★ · 6 min.** Step 3. PyTorch has `scores.softmax(dim=-1)` (−1: along the last axis, the
-# keys), and from the next lesson on we use it. Once in a lifetime one should write it with `exp` and `sum`.
+# keys), and from the next lesson on we use it. Here you write it with `exp` and `sum`; lesson 03 makes it safe.
 
 # %% name="ex-weights" tags=["exercise"] course={"exercise": "02.weights"}
 def softmax_rows(scores):

@@ -206,8 +206,8 @@ entropy = check("03.entropy", entropy)
 # %% [markdown] name="slope-text"
 # ## What saturation does to learning
 #
-# Training moves parameters a little against their gradient (lesson 01). It reaches the query through the weights,
-# so we ask: *how much do the weights move when the query moves a little?* With c for
+# Training moves parameters a little against their gradient (lesson 01). The loss depends on the query through
+# the weights, so we ask: *how much do the weights move when the query moves a little?* With c for
 # whatever we divide by, the derivative of the softmax is
 #
 # $$\frac{\partial w_i}{\partial q} = \frac{w_i}{c}\,\Bigl(k_i - \sum_j w_j k_j\Bigr)$$
@@ -601,7 +601,7 @@ quiz("03")
 #   entropy that collapses in training, and a remedy.
 # - Blanchard, Higham, Higham 2019, [arXiv 1909.03469](https://arxiv.org/abs/1909.03469): what subtracting the
 #   largest score does to rounding errors: no harm.
-# - Micikevicius et al. 2017, *Mixed Precision Training*, [arXiv 1710.03740](https://arxiv.org/abs/1710.03740):
+# - Micikevicius et al. 2018, *Mixed Precision Training*, [arXiv 1710.03740](https://arxiv.org/abs/1710.03740):
 #   how to train with 16 bits, and where 32 are needed.
 # - Brown et al. 2020, [arXiv 2005.14165](https://arxiv.org/abs/2005.14165): table 2.1 has GPT-3's 96 heads of
 #   128.

@@ -46,7 +46,8 @@ begin_lesson("04")
 # | The animal did | not |
 # | The animal did not | cross |
 #
-# So a piece of T + 1 tokens gives T inputs, the first T, and T targets, the last T: for each input the token after it.
+# So a piece of T + 1 tokens gives T inputs, the first T, and T targets, the last T: for each input the token after it. (T
+# counts tokens from now on; lesson 03's was a temperature.)
 
 # %% [markdown] name="ex-targets-text"
 # **Exercise 04.targets · ★ · 3 min.** Cut inputs and targets out of a piece of text, or out of many at once: `...` in
@@ -61,7 +62,7 @@ def inputs_and_targets(tokens):
 inputs_and_targets = check("04.targets", inputs_and_targets)
 
 # %% [markdown] name="reader-text"
-# Now a model. Each character gets a vector (lesson 01), and so does each place, added to it, for attention alone does not know where a token
+# Now a model. Each character gets a vector (lesson 01), and so does each place (its **position**), added to it, for attention alone does not know where a token
 # stands (lesson 06 has more to say on this). One attention reads. What it brings is added to what was there, and a last matrix
 # turns each result into scores for the next character. Which attention, is left open: `attend`.
 #
@@ -181,7 +182,7 @@ share = (surprises[:, -1].sum() / surprises.sum()).item()
 print("the last row has more than nine tenths of the loss:", share > 0.9)
 
 # %% [markdown] name="peeking-why"
-# One place to the *right* of it. Row i has to guess token i + 1, and token i + 1 stands in the same window, one place on; so it
+# One place to the *right* of it. Row i has to guess token i + 1, and token i + 1 stands in the same piece (or **window**), one place on; so it
 # learned to look there and copy. Only the last row has nothing to its right and must really guess, and more than nine tenths of the loss that is left is its own. What was learned is
 # good for nothing: in writing, the next token is not there yet. A way for the answer to reach the guess is called a
 # **leak**. (The validation split does not find it out: copying works on any text.)
@@ -237,7 +238,7 @@ print(words[1], "reads, looking back:", looped_weights[1])
 #
 # $e^{-\infty}$ is 0, so a hidden token gets no weight and has no part in the sum below the line: each row is the softmax over what it may
 # read. `may_attend` is a **mask**. The one in the formula, True in the lower triangle, is the **causal mask**: what comes later
-# must not act on what came before.
+# must not act on what came before. ($V$ in the formula are lesson 02's values; `V` in our code, as in ln V, is the number of characters.)
 
 # %% [markdown] name="ex-mask-text"
 # **Exercise 04.mask · ★ · 4 min.** Make the causal mask. Row: who reads. Column: what is read.

@@ -153,7 +153,7 @@ assert round((seen[1][0][2, 3] / seen[1][0][2, 0]).item()) == 286
 #
 # The width of a head is **d_head** = d_model / h. In the original Transformer 512 = 8 × 64 (Vaswani et al. 2017,
 # section 3.2.2); in GPT-3 12,288 = 96 × 128 (Brown et al. 2020, table 2.1). A head's scores are divided by √d_head,
-# the length of *its* queries.
+# the length of *its* queries: within a head d_head is what d_k and d_v were in lesson 02.
 #
 # The formula numbers heads from 1; our code, from 0. Concat and $W^O$ look like one step for all heads; read it as a
 # **sum**: each head's output, times its own d_head rows of $W^O$, is what this head adds. You will need that to
@@ -314,7 +314,7 @@ answer = None
 parameters = check("05.count", answer)
 
 # %% [markdown] name="cost-text"
-# And the arithmetic? For n tokens the four projections take $4\,n\,d_\text{model}^2$ multiplications with an addition
+# And the arithmetic? For n tokens the four **projections** (the products with W_Q, W_K, W_V and W_O) take $4\,n\,d_\text{model}^2$ multiplications with an addition
 # each; the scores of one head $n^2\,d_\text{head}$ and so does its mixing, which for h heads makes
 # $2\,n^2\,h\,d_\text{head} = 2\,n^2\,d_\text{model}$. The h has gone. **FLOPs** (floating-point operations) count
 # multiplication and addition apart, so twice as many. PyTorch counts those of matrix products while a layer runs:

@@ -651,5 +651,5 @@ quiz("06")
 # %% [markdown] name="next"
 # ## Next
 #
-# The clock's hands and ALiBi's distance can be had in one: **lesson 07** turns queries and keys themselves, so that every score depends on
+# The clock's hands and ALiBi's distance can be had in one: [**lesson 07**](07_rotary_positions.ipynb) turns queries and keys themselves, so that every score depends on
 # the distance, sign included, and then measures how far that reaches.

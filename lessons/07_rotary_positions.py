@@ -111,7 +111,7 @@ for m in range(4):
 #
 # | symbol | in code | is |
 # |---|---|---|
-# | $m$ | `positions`, (position,) | where the token stands |
+# | $m$ | `positions`, (position,) | where the token stands ($p$ in lesson 06, whose $m_h$ was a slope) |
 # | $d$ | `d_head` | numbers in a query or key of one head, even |
 # | $i$ | `0 … d_head/2 − 1` | the pair |
 # | $\theta_i$ | `base ** -(2 * i / d_head)` | radians that pair $i$ turns with each position |
@@ -263,7 +263,8 @@ assert max(range(64), key=lambda n: ahead[63][n]) == 63 - 7
 #
 # What can a head do with it? If the key is the query itself, all pairs agree best at distance 0. But a key
 # may also be made as if it had been turned a few positions *ahead*. Then it fits best a query that stands that much later. In the next cell
-# we **set by hand** one query for all words and one key for all words, the same vector turned by seven positions. **Look for** the
+# we **set by hand** one query for all words and one key for all words, the same vector turned by seven positions. (The library's
+# `causal_mask` is given the positions of queries and keys, where lesson 04's had a length.) **Look for** the
 # word that *it* reads, and for the rows above it.
 
 # %% name="seven-back"

@@ -126,7 +126,8 @@ for through in (0, 2, 4, 6, 10, 20):
 #
 # A gradient of the right length might still say nothing. So we let the three towers learn Shakespeare's next character from the
 # one before: an embedding below, a matrix above, 60 steps with Adam (an optimiser; lesson 10 takes it apart), three seeds. The
-# yardstick: who knows only how frequent each character is has a loss of 3.31. **Predict** the tower drawn with care.
+# yardstick: who knows only how frequent each character is has a loss of 3.31 (on the training text; lesson 01's 3.34 was the
+# validation split's). **Predict** the tower drawn with care.
 
 # %% name="break-residual" tags=["nbval-ignore-output"]
 from course_lib.data.batches import random_windows
@@ -210,7 +211,7 @@ for writer, change in writes.items():
     print(f"{'+ ' + writer:30}", stream.tolist())
 
 # %% [markdown] name="ledger-answer"
-# *It* has gathered that something living is meant, and a noun: a creature, then. But *living* **and** *noun* is a conclusion,
+# *It* (or 它) has gathered that something living is meant, and a noun: a creature, then. But *living* **and** *noun* is a conclusion,
 # and attention gathers. Who writes the fifth column? First, a trouble with sums.
 #
 # ## Sums grow
@@ -652,7 +653,7 @@ assert (post[:, -1] > 2 * pre[:, -1]).all() and (post[:, 0] > post[:, -1] / 2).a
 # Xiong et al. saw in this the reason why Post-LN asks for a **warm-up**: the learning rate (`lr` in the loops so far), which
 # scales every step, rises to its full value over the first steps (4,000 of them in 2017). It can hardly be the whole reason,
 # since Adam evens out the size of gradients; Liu et al. (2020) find that Post-LN's output reacts more strongly to each small
-# change of its weights. Does it ask for one here? We train models of six blocks: Post-LN without
+# change of its weights. Does it ask for one here? We train models of six blocks (by the library's `Trainer`, lesson 10's loop): Post-LN without
 # warm-up and with 100 steps of it, and Pre-LN without. **Look for** the curve that stays at the dotted line, the loss of who
 # knows the frequencies only.
 
@@ -730,7 +731,8 @@ print(f"12 feed-forward layers: {12 * parts['feed_forward'] / gpt2:.1%} of GPT-2
 assert sum(parts.values()) == 7_087_872 and 12 * parts["feed_forward"] < gpt2 / 2
 
 # %% [markdown] name="count-answer"
-# 8d² of 12d²: two thirds **of a block**, with d_ff = 4 · d_model and as many key and value heads as query heads. Of all of
+# 8d² of 12d²: two thirds **of a block**, with d_ff = 4 · d_model and as many key and value heads as query heads (lesson 15 has
+# fewer). Of all of
 # GPT-2 it is less than half, because its embeddings count too; in a model that is deep and wide they hardly do. It is a share
 # of parameters, not of time: attention's scores have no parameters, and grow with the square of the text ([lesson 14](14_the_bill.ipynb)).
 

@@ -160,7 +160,7 @@ print("loop = PyTorch:", torch.equal(torch.tensor([by_loop]), by_torch))
 
 # %% [markdown] name="ex-gpt-text"
 # **Exercise 09.gpt · ★★★ · 10 min.** Put it together, with the names of the docstring. The check fills your GPT with known
-# numbers and compares logits, gradients and size.
+# numbers and compares logits, gradients and size. (An `nn.ModuleList` is a list whose layers PyTorch finds.)
 
 # %% name="ex-gpt" tags=["exercise"] course={"exercise": "09.gpt"}
 class GPT(nn.Module):

@@ -37,7 +37,7 @@ begin_lesson("10")
 #
 # Nine lessons went into the model. Training it looks like the easy part: take a piece of text, let the model guess each
 # next character, and move its parameters so that the mean surprise, the loss, gets smaller. First a text and a GPT small enough that we can
-# afford many runs.
+# afford many runs. (It is the library's, which gave the same numbers as yours in lesson 09, and can be saved and resumed.)
 
 # %% name="newborn"
 from course_lib.data.corpora import load_corpus
@@ -169,7 +169,7 @@ print("loop = PyTorch: ", math.isclose(surprise, cross_entropy(logits, targets),
 
 # %% [markdown] name="first-loss-text"
 # The third row knows nothing: 1/3 each, a surprise of ln 3. A newborn GPT knows nothing either, so before its first step
-# its loss should be about ln V for V characters. This is the cheapest test there is.
+# its loss should be about ln V for V characters (lesson 09). This is the cheapest test there is.
 
 # %% name="first-loss"
 from course_lib.training.trainer import next_token_loss  # cross_entropy of all positions
@@ -235,12 +235,12 @@ for group in parameter_groups(list(newborn().parameters()), weight_decay=0.1):
 #
 # PyTorch *adds* each new gradient to the one that is there (useful when a batch is computed in pieces), so the old one has
 # to be forgotten. And now and then a batch has a monstrous gradient. **Clipping** (Pascanu et al. 2013) takes the gradient of
-# all parameters as one long vector and, if that is longer than a limit, shortens it, in the same direction. Last, a model may have
+# all parameters as one long vector and, if its length (its **norm**, no kin of a block's) is above a limit, shortens it, in the same direction. Last, a model may have
 # **dropout**: in training mode a random part of its numbers is set to 0, so that it relies on no single one.
 #
-# **Exercise 10.step · ★★ · 7 min.** One step, with six things in the right order: training mode (dropout on), loss, old
-# gradient forgotten, new gradient, clipped, followed. You need, in alphabetical order: `loss.backward`, `model.train`,
-# `next_token_loss`, `optimizer.step`, `optimizer.zero_grad`, `torch.nn.utils.clip_grad_norm_(model.parameters(), clip)`.
+# **Exercise 10.step · ★★ · 7 min.** One step. It takes six calls; their order is yours to find. Here they stand in that of
+# the alphabet: `loss.backward`, `model.train` (training mode: dropout on), `next_token_loss`, `optimizer.step`,
+# `optimizer.zero_grad`, `torch.nn.utils.clip_grad_norm_(model.parameters(), clip)`.
 
 # %% name="ex-step" tags=["exercise"] course={"exercise": "10.step"}
 def training_step(model, optimizer, inputs, targets, clip):
@@ -481,8 +481,8 @@ assert all(abs(loss - frequencies) < 0.3 for loss in ax.lines[2].get_ydata()[30:
 # **Too low** is the smooth, late one: no jump, no hurry, and the schedule ends before it has got anywhere. **Too high** falls fast
 # for a dozen steps and then stays near the dotted line: the first large steps have thrown the model to a place where it knows the
 # characters' frequencies and little else, and it does not find back. **Without warm-up**, the right rate does the same, crawls out, and has lost
-# the race. (The difference is many times that between two seeds, which you will see below. Other settings do without a warm-up; lesson 08
-# tells where it matters. The corner at step 20 is the averaging's: there the very first losses leave the mean.)
+# the race. (The difference is many times that between two seeds, which you will see below. Other settings do without a warm-up, such as lesson 08's
+# Pre-LN models at a fifth of this rate. The corner at step 20 is the averaging's: there the very first losses leave the mean.)
 #
 # One more, the most important. We give the same model only 1,000 characters to learn from. **Look for** the step at which the
 # two curves part.
@@ -703,7 +703,8 @@ assert -0.02 < losses["never read"] - losses["read"] < 0.1, "hardly harder than 
 # ## From the command line
 #
 # `laptop` is a larger and longer run of the same kind, and goes well below this loss in some minutes of a laptop's CPU. Long
-# runs are better started from a terminal, where they outlive the notebook:
+# runs are better started from a terminal, in the course's folder, where they outlive the notebook. (First, once in each terminal,
+# `source .venv/bin/activate`, on Windows `.venv\Scripts\activate`.)
 #
 # ```
 # python -m course_lib train --corpus shakespeare --preset laptop --out work/runs/mine --stop-after 300
