@@ -731,7 +731,7 @@ print(f"12 feed-forward layers: {12 * parts['feed_forward'] / gpt2:.1%} of GPT-2
 assert sum(parts.values()) == 7_087_872 and 12 * parts["feed_forward"] < gpt2 / 2
 
 # %% [markdown] name="count-answer"
-# 8d² of 12d²: two thirds **of a block**, with d_ff = 4 · d_model and as many key and value heads as query heads (lesson 15 has
+# 8d² of 12d²: two thirds **of a block**, with d_ff = 4 · d_model and as many key and value heads as query heads ([lesson 15](15_smaller_caches.ipynb) has
 # fewer). Of all of
 # GPT-2 it is less than half, because its embeddings count too; in a model that is deep and wide they hardly do. It is a share
 # of parameters, not of time: attention's scores have no parameters, and grow with the square of the text ([lesson 14](14_the_bill.ipynb)).

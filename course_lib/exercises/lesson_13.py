@@ -174,6 +174,18 @@ PREVIOUS = Exercise(
             "You have a score for each head *and each text*. The type is the head's: average over the batch as well.",
         ),
         Misconception(
+            "a score for each text, the heads averaged",
+            lambda weights: weights.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=(1, 2)),
+            "You have a score for each *text*: the mean is over heads and queries. It is the head that has a type. The axes are (batch, "
+            "head, query − 1): average over the first and the last, `dim=(0, 2)`.",
+        ),
+        Misconception(
+            "the diagonal of batch and head",
+            lambda weights: weights.diagonal(offset=-1).mean(dim=(0, 2)),
+            "Left alone, `diagonal` takes the first two axes, batch and head. The square we mean is query × key, the last two: "
+            "`weights.diagonal(offset=-1, dim1=-2, dim2=-1)`.",
+        ),
+        Misconception(
             "a block for its diagonal",
             lambda weights: weights[:, :, 1:, :-1].mean(dim=(0, 2, 3)),
             "You cut the right block, queries from 1 on and keys up to the last but one, and averaged all of it. The token before "
@@ -276,6 +288,20 @@ CHANCE = Exercise(
             _all_queries,
             "You average over *all* queries. Those without a place have no part in the score, and so none in its chance: "
             "`[places.any(dim=-1)]` before the mean.",
+        ),
+        Misconception(
+            "only the first query left out",
+            lambda places: (
+                (places.sum(dim=-1) / torch.arange(1, places.shape[1] + 1))[:, 1:].mean().item()
+            ),
+            "You left out the first query alone. Others may have no place either, as a token that has not come before has no former copy: "
+            "keep the queries that have one, `[places.any(dim=-1)]`.",
+        ),
+        Misconception(
+            "one over the places",
+            lambda places: (1 / places.sum(dim=-1)[places.any(dim=-1)]).mean().item(),
+            "You spread the unit over the *places*: that is a head that reads nothing else. Even attention spreads it over all i + 1 tokens "
+            "that query i may read, and the places get their share.",
         ),
         Misconception(
             "itself forgotten",
@@ -446,6 +472,17 @@ INDUCTION = Exercise(
             "the query lands on the query.)",
         ),
         Misconception(
+            "the future only",
+            lambda tokens: _shifted(_same(tokens)).triu(diagonal=1),
+            "You kept the wrong side: with rows for queries, `triu` leaves the keys *after* the query. `tril(diagonal=-1)` keeps those before it.",
+        ),
+        Misconception(
+            "not the token just before",
+            lambda tokens: _shifted(_same(tokens)).tril(diagonal=-2),
+            "You cut one diagonal too many. Where a token stood two back, what followed it is the token just before the query, and that "
+            "may be read: `tril(diagonal=-1)`.",
+        ),
+        Misconception(
             "rolled",
             _rolled,
             "`roll` brings what leaves at the right in at the left: where the last token equals the query's, place 0 is marked. "
@@ -548,6 +585,10 @@ def _from_column_head(merged, head, n_heads, said, width):
     merged[:, :, head : head + width] = said
 
 
+def _of_n_heads(merged, head, n_heads, said, width):
+    merged[:, :, head * n_heads : (head + 1) * n_heads] = said
+
+
 def _zeros(merged, head, n_heads, said, width):
     merged[:, :, head * width : (head + 1) * width] = 0
 
@@ -621,6 +662,12 @@ ABLATE = Exercise(
             "Right for head 0 only: you begin at column `head`. Head 1 begins where head 0 ends, at `head * d_head`.",
         ),
         Misconception(
+            "heads of n_heads numbers",
+            _change(_of_n_heads),
+            "Each head has d_head = width // n_heads numbers, and you cut pieces of `n_heads` numbers. Head h has the numbers from `h * d_head` "
+            "up to `(h + 1) * d_head`.",
+        ),
+        Misconception(
             "always zeros",
             _change(_zeros),
             "You put zeros, whatever `said` is. Right for zero ablation alone; here the head is to say `said`.",
@@ -685,7 +732,7 @@ QUIZ = (
             Choice(
                 "Call it a same-token head: it is above chance.",
                 False,
-                "A third above even attention, and 0.91 of its weight goes elsewhere. Sixteen heads and six types are 96 "
+                "Half as much again as even attention, and 0.91 of its weight goes elsewhere. Sixteen heads and six types are 96 "
                 "chances to be a little above.",
             ),
             Choice(
@@ -712,7 +759,7 @@ QUIZ = (
                 "Because the mean keeps what the head says whatever the text is, so that only what depends on the text is "
                 "taken out.",
                 True,
-                "In the Tang model head 0.3 says nearly the same everywhere: zeros cost something, the mean costs nothing.",
+                "In the Tang model head 0.3 says nearly the same everywhere: zeros cost something, the mean next to nothing.",
             ),
             Choice(
                 "Because the loss then cannot get worse.",
@@ -764,7 +811,7 @@ QUIZ = (
         ),
     ),
     Question(
-        "You silence a head that reads strongly, and nothing gets worse. Which explanations are left? (Two are right.)",
+        "You silence a head that reads strongly, and nothing gets worse. Which explanations are left?",
         (
             Choice(
                 "Other heads do the same, and any of them is enough.",

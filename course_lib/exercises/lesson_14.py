@@ -1,6 +1,7 @@
 """Exercises and quiz of lesson 14: an online softmax, its parts merged, attention by tiles, its bytes."""
 
 import math
+import weakref
 
 import torch
 
@@ -13,7 +14,7 @@ def largest_and_total(chunks):
     """Each row's largest score m, and the sum of exp(score - m), of scores that come in chunks.
 
     chunks: an iterator, so each is seen once, in a loop; each (query, some keys), one or more keys.
-    Returns largest (query, 1) and total (query, 1). Never joins chunks.
+    Returns largest (query, 1) and total (query, 1). Neither joins the chunks nor keeps them.
     """
     largest, total = None, None
     for scores in chunks:
@@ -92,14 +93,29 @@ def _chunks(queries, sizes, seed, by=0.0):
 
 
 def _ask_chunks(answer, chunks):
-    """What an answer gives, and whether it ever made something larger than a chunk."""
+    """What an answer gives, and whether it ever held several chunks: as one tensor, or in a list.
+
+    Three at once are no fault: a loop's variable keeps one until the next has come, and the first
+    may have been taken before the loop.
+    """
+    kept, most = [], 0
+
+    def one_by_one():
+        nonlocal most
+        for chunk in chunks:
+            given = chunk.clone()
+            kept.append(weakref.ref(given))
+            yield given
+            del given
+            most = max(most, sum(each() is not None for each in kept))
+
     with LargestTensor() as seen:
-        result = answer(iter(chunks))
+        result = answer(one_by_one())
     result = tuple(result) if isinstance(result, list) else result
     joined = len(chunks) > 1 and seen.bytes > max(chunk.nbytes for chunk in chunks)
     return {
         "largest and total": result,
-        "held at once": "several chunks" if joined else "one chunk",
+        "held at once": "several chunks" if joined or most > 3 else "one chunk",
     }
 
 
@@ -188,6 +204,20 @@ def _no_largest(largest, total, scores):
     return _new(largest, scores), total + scores.exp().sum(dim=-1, keepdim=True)
 
 
+def _by_quotient(largest, total, scores):
+    new = _new(largest, scores)
+    return new, total * (largest.exp() / new.exp()) + _sum(scores, new)
+
+
+def _one_largest(chunks):
+    largest, total = torch.tensor(-math.inf), 0.0
+    for scores in chunks:
+        new = torch.maximum(largest, scores.max())
+        total = total * (largest - new).exp() + _sum(scores, new)
+        largest = new
+    return largest, total
+
+
 def _last_largest(largest, total, scores):
     here = scores.amax(dim=-1, keepdim=True)
     return here, total * (largest - here).exp() + _sum(scores, here)
@@ -197,6 +227,12 @@ def _joined(chunks):
     scores = torch.cat(list(chunks), dim=-1)
     largest = scores.amax(dim=-1, keepdim=True)
     return largest, _sum(scores, largest)
+
+
+def _listed(chunks):
+    chunks = list(chunks)
+    largest = torch.stack([scores.amax(dim=-1, keepdim=True) for scores in chunks]).amax(dim=0)
+    return largest, sum(_sum(scores, largest) for scores in chunks)
 
 
 def _two_loops(chunks):
@@ -279,6 +315,18 @@ ONLINE = Exercise(
             "new).",
         ),
         Misconception(
+            "one largest score for all rows",
+            _one_largest,
+            "You took one largest score for all rows: `.max()` without an axis. Each row is a query with a softmax of its own: "
+            "`amax(dim=-1, keepdim=True)`.",
+        ),
+        Misconception(
+            "a quotient of exponentials",
+            _online(_by_quotient),
+            "Your factor is exp(old) / exp(new). On paper that is exp(old − new), but where scores are large both overflow, and ∞/∞ is NaN. "
+            "Subtract first, then take the exponential.",
+        ),
+        Misconception(
             "only the last chunk",
             _online(_forgotten),
             "The total is that of the last chunk alone. The old sum, rescaled, has to be added to it.",
@@ -304,9 +352,15 @@ ONLINE = Exercise(
         Misconception(
             "joined",
             _joined,
-            "The numbers are right, but you held several chunks at once (`torch.cat`, or a list turned into one tensor). "
+            "The numbers are right, but you held several chunks at once in one tensor, as by `torch.cat`. "
             "That is the whole row again, and the row is what we have no room for. Keep two numbers a row, and forget each "
             "chunk after its turn.",
+        ),
+        Misconception(
+            "kept in a list",
+            _listed,
+            "The numbers are right, but you kept all chunks, in a list, to read them twice. Together they are the whole row, and "
+            "the row is what we have no room for. Keep two numbers a row, and let each chunk go after its turn.",
         ),
         Misconception(
             "two loops",
@@ -463,7 +517,7 @@ MERGE = Exercise(
     id="14.merge",
     title="Two parts become one",
     stars=2,
-    minutes=6,
+    minutes=5,
     solution=merge,
     cases=_merge_cases,
     call=_ask_merge,
@@ -540,6 +594,12 @@ MERGE = Exercise(
             _one_for_all,
             "You took one largest score for all queries, `.max()`. Each query has its own; a row whose scores lie far below "
             "the others' would vanish. `torch.maximum(one[0], other[0])` keeps them apart.",
+        ),
+        Misconception(
+            "a quotient of exponentials",
+            _merged(lambda part, largest: part[0].exp() / largest.exp()),
+            "Your factors are exp(own) / exp(common). On paper that is exp(own − common), but where the scores are large both overflow, and "
+            "∞/∞ is NaN. Subtract first, then take the exponential.",
         ),
         Misconception(
             "the larger part wins",
@@ -649,6 +709,11 @@ def _read_unscaled(query, key, value, may_attend):
     return read_tile(query * math.sqrt(query.shape[-1]), key, value, may_attend)
 
 
+def _read_and_divide(query, key, value, may_attend):
+    largest, total, mixed = read_tile(query, key, value, may_attend)
+    return largest, total, mixed / total
+
+
 def _plain(query, key, value, query_tile, key_tile):
     rows = torch.arange(query.shape[-2])
     _, total, mixed = read_tile(query, key, value, rows <= rows[:, None])
@@ -660,6 +725,20 @@ def _whole_mask(query, key, value, query_tile, key_tile):
     whole = torch.ones(n, n, dtype=torch.bool).tril()
     inner = _by_tiles(mask_of=lambda rows, columns: whole[rows][:, columns])
     return inner(query, key, value, query_tile, key_tile)
+
+
+def _beyond_the_end(query, key, value, query_tile, key_tile):
+    n, outputs = query.shape[-2], []
+    for start in range(0, n, query_tile):
+        rows = torch.arange(start, min(start + query_tile, n))
+        known = None
+        for first in range(0, start + query_tile, key_tile):
+            columns = torch.arange(first, min(first + key_tile, n))
+            parts = query[..., rows, :], key[..., columns, :], value[..., columns, :]
+            tile = read_tile(*parts, columns <= rows[:, None])
+            known = tile if known is None else merge(known, tile)
+        outputs.append(known[2] / known[1])
+    return torch.cat(outputs, dim=-2).to(query.dtype)
 
 
 def _not_reset(query, key, value, query_tile, key_tile):
@@ -697,7 +776,7 @@ TILED = Exercise(
     id="14.tiled",
     title="Attention, tile by tile",
     stars=3,
-    minutes=8,
+    minutes=10,
     solution=tiled_attention,
     cases=_tiled_cases,
     call=_ask_tiled,
@@ -732,6 +811,12 @@ TILED = Exercise(
             "`columns <= rows[:, None]`.",
         ),
         Misconception(
+            "the mask compared without a new axis",
+            _by_tiles(mask_of=lambda rows, columns: columns <= rows),
+            "`columns <= rows` compares the first with the first and the second with the second. Every query is to meet every key, (query, "
+            "key): give the rows an axis of their own, `columns <= rows[:, None]`.",
+        ),
+        Misconception(
             "without itself",
             _by_tiles(mask_of=lambda rows, columns: columns < rows[:, None]),
             "No query reads itself, and the first reads nothing at all: 0/0. A key at the query's own position may be read: `<=`.",
@@ -750,6 +835,18 @@ TILED = Exercise(
             "of keys begins at or before the **last** query of the tile.",
         ),
         Misconception(
+            "beyond the end",
+            _beyond_the_end,
+            "Where the last tile of queries is shorter, your inner loop goes on beyond the end of the text, to a tile of keys that begins "
+            "behind it. Let it stop behind the last query that there is, `rows[-1] + 1`, which is n at most.",
+        ),
+        Misconception(
+            "one key short",
+            _by_tiles(reads=lambda first, rows: first < rows[-1]),
+            "A tile of keys that begins just at the last query's position is left out, though that query may read it: itself. `range` "
+            "stops *before* its end, so the end is `rows[-1] + 1`.",
+        ),
+        Misconception(
             "the last tiles dropped",
             _by_tiles(length=lambda n, tile: n // tile * tile or n),
             "Where the tile size does not divide the length, the rest is missing. Let `range(0, n, tile)` find the "
@@ -759,6 +856,18 @@ TILED = Exercise(
             "not divided",
             _by_tiles(end=lambda total, mixed, dtype: mixed.to(dtype)),
             "These are the mixed values, Σ exp(score − m) · value. Divide by the total when a tile of queries has read all of its keys.",
+        ),
+        Misconception(
+            "divided in each tile",
+            _by_tiles(read=_read_and_divide),
+            "You divide in each tile *and* at the end. A part that is divided is no sum any more, and cannot be merged: leave mixed as it is, "
+            "and divide once, after the last tile of keys.",
+        ),
+        Misconception(
+            "divided in each tile, not at the end",
+            _by_tiles(read=_read_and_divide, end=lambda total, mixed, dtype: mixed.to(dtype)),
+            "You divide in each tile and add up the quotients. They stand on different totals. `merge` adds *sums*; divide once, after the "
+            "last tile of keys.",
         ),
         Misconception(
             "left in float32",
@@ -848,11 +957,16 @@ def _bytes(numbers):
     return answer
 
 
+def _bytes_of_square_tiles(length, d_head, query_tile, number_bytes):
+    tiles = math.ceil(length / query_tile)
+    return number_bytes * d_head * (2 * length + 2 * tiles * tiles * query_tile)
+
+
 BYTES = Exercise(
     id="14.bytes",
     title="What the tiles move",
     stars=1,
-    minutes=4,
+    minutes=3,
     solution=tiled_bytes,
     cases=_bytes_cases,
     call=_ask_bytes,
@@ -899,6 +1013,26 @@ BYTES = Exercise(
             _bytes(lambda n, d, tiles: n * d * 4 * tiles),
             "You let queries and outputs move for each tile as often as the keys. A tile of queries is read once and stays; its "
             "output is written once. Only keys and values come again and again.",
+        ),
+        Misconception(
+            "keys and values once more",
+            _bytes(lambda n, d, tiles: n * d * (4 + 2 * tiles)),
+            "You count the keys and values once by themselves, and then once for each tile of queries. The second is all of it: only queries "
+            "and outputs move once.",
+        ),
+        Misconception(
+            "anew for each query",
+            lambda length, d_head, query_tile, number_bytes: (
+                number_bytes * length * d_head * (2 + 2 * length)
+            ),
+            "You fetch the keys and values for each *query*. All queries of a tile share one fetching; that is what the tile is for: "
+            "`math.ceil(length / query_tile)` times.",
+        ),
+        Misconception(
+            "whole tiles of keys",
+            _bytes_of_square_tiles,
+            "You let every tile of queries meet as many tiles of keys of the same size, the last one counted as full. However the keys are cut, "
+            "a tile of queries reads `length` of them.",
         ),
         Misconception(
             "numbers, not bytes",

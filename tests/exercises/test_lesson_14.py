@@ -26,6 +26,29 @@ def from_minus_infinity(chunks):
     return largest, total
 
 
+def first_taken_by_next(chunks):
+    first = next(chunks)
+    largest = first.amax(dim=-1, keepdim=True)
+    total = (first - largest).exp().sum(dim=-1, keepdim=True)
+    for chunk in chunks:
+        new = torch.cat([largest, chunk.amax(dim=-1, keepdim=True)], dim=-1).amax(-1, True)
+        total = total / (new - largest).exp() + (chunk - new).exp().sum(dim=-1, keepdim=True)
+        largest = new
+    return largest, total
+
+
+def with_previous_kept(chunks):
+    """The chunk before is still at hand: two at once are not the row."""
+    largest, total, previous = -math.inf, 0.0, None
+    for chunk in chunks:
+        new = chunk.amax(dim=-1, keepdim=True).clamp_min(largest) if previous is None else (
+            torch.maximum(largest, chunk.amax(dim=-1, keepdim=True))
+        )  # fmt: skip
+        total = total * (largest - new).exp() + (chunk - new).exp().sum(dim=-1, keepdim=True)
+        largest, previous = new, chunk
+    return largest, total
+
+
 def key_by_key(chunks):
     largest, total = None, None
     for chunk in chunks:
@@ -185,7 +208,15 @@ def bytes_of_the_library(length, d_head, query_tile, number_bytes):
 
 
 RIGHT = {
-    "14.online": (from_minus_infinity, key_by_key, by_logarithms, by_merging, row_by_row),
+    "14.online": (
+        from_minus_infinity,
+        first_taken_by_next,
+        with_previous_kept,
+        key_by_key,
+        by_logarithms,
+        by_merging,
+        row_by_row,
+    ),
     "14.merge": (merged_with_where, merged_as_stacks, merged_by_the_library),
     "14.tiled": (
         tiled_by_slices,
@@ -235,6 +266,28 @@ def one_chunk_too_few(chunks):
     return largest_and_total(chunks) if chunks else (None, None)
 
 
+def remembered(chunks):
+    """Keeps every chunk after its turn."""
+    kept, largest = [], None
+    for chunk in chunks:
+        here = chunk.amax(dim=-1, keepdim=True)
+        new = here if largest is None else torch.maximum(largest, here)
+        kept, largest = [*kept, chunk], new
+    return largest, sum((chunk - largest).exp().sum(dim=-1, keepdim=True) for chunk in kept)
+
+
+def first_score_twice(chunks):
+    """Begins with the first score and a sum of 1, and then reads the whole first chunk."""
+    largest = None
+    for chunk in chunks:
+        if largest is None:
+            largest, total = chunk[:, :1], torch.ones(len(chunk), 1)
+        new = torch.maximum(largest, chunk.amax(dim=-1, keepdim=True))
+        total = total * (largest - new).exp() + (chunk - new).exp().sum(dim=-1, keepdim=True)
+        largest = new
+    return largest, total
+
+
 def averaged(chunks):
     largest, total, count = None, 0, 0
     for chunk in chunks:
@@ -266,6 +319,18 @@ def ratio_of_largest(one, other):
     largest = torch.maximum(one[0], other[0])
     a, b = one[0] / largest, other[0] / largest
     return largest, a * one[1] + b * other[1], a * one[2] + b * other[2]
+
+
+def total_of_the_larger(one, other):
+    largest, _, mixed = merge(one, other)
+    return largest, torch.maximum(one[1], other[1]), mixed
+
+
+def gate_by_gap(one, other):
+    """Weighs the parts by a sigmoid of the two largest scores."""
+    gate = torch.sigmoid(one[0] - other[0])
+    mix = tuple(gate * a + (1 - gate) * b for a, b in zip(one[1:], other[1:], strict=True))
+    return torch.maximum(one[0], other[0]), *mix
 
 
 def doubled(one, other):
@@ -349,8 +414,24 @@ def in_text(length, d_head, query_tile, number_bytes):
 
 
 WRONG = {
-    "14.online": (softmax_of_each, over_queries, clamped, one_chunk_too_few, averaged),
-    "14.merge": (weighted_by_totals, product, only_output, ratio_of_largest, doubled),
+    "14.online": (
+        softmax_of_each,
+        over_queries,
+        clamped,
+        one_chunk_too_few,
+        remembered,
+        first_score_twice,
+        averaged,
+    ),
+    "14.merge": (
+        weighted_by_totals,
+        product,
+        only_output,
+        ratio_of_largest,
+        doubled,
+        total_of_the_larger,
+        gate_by_gap,
+    ),
     "14.tiled": (
         with_windows,
         halved,
