@@ -161,13 +161,8 @@ assert largest_made["PyTorch's"] == [4 * n * 64 * 4 for n in sizes], "heads · n
 # | written out | 66.6 GFLOPs | 40.3 GB | 41.7 ms |
 # | FlashAttention | 75.2 GFLOPs | 4.4 GB | 7.3 ms |
 #
-<<<<<<< HEAD
-# *More* arithmetic, a ninth of the traffic, less than a fifth of the time. The idea of **FlashAttention**: cut queries, keys and values into **tiles** small
-# enough for the desk, and be done with a tile's scores before they would have to leave it.
-=======
-# *More* arithmetic, a ninth of the traffic, less than a fifth of the time. The idea: cut queries, keys and values
+# *More* arithmetic, a ninth of the traffic, less than a fifth of the time. The idea of **FlashAttention**: cut queries, keys and values
 # into **tiles** small enough for the desk, and be done with a tile's scores before they would have to leave the desk.
->>>>>>> lesson-13
 #
 # ## The obstacle, on paper
 #
