@@ -77,8 +77,8 @@ print("the pass that shows its weights predicts the same:", torch.allclose(seen.
 #
 # ## A type, as a number
 #
-# A head type is a rule that says, for each query, which keys it would read. Some that were found in trained
-# Transformers:
+# A head type is a rule that says, for each query, which keys it would read. Some head types that were
+# found in trained Transformers (Clark et al. 2019; Olsson et al. 2022):
 #
 # | type | reads |
 # |---|---|

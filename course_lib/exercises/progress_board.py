@@ -34,7 +34,8 @@ HEADS = ("lesson", "exercises", "stars", "quiz", "time left")
 def board(rows: tuple[LessonRow, ...]) -> str:
     """The board as HTML; every name in it is escaped."""
     here = next_lesson(rows)
-    style = "border-collapse:collapse;width:100%;max-width:64em;margin:8px 0"
+    # JupyterLab gives each column the same width, and five boxes are wider than that
+    style = "table-layout:auto;border-collapse:collapse;width:100%;max-width:64em;margin:8px 0"
     head = "".join(f'<th style="{CELL}">{name}</th>' for name in HEADS)
     return "\n".join(
         [

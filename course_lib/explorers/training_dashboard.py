@@ -68,6 +68,7 @@ class TrainingDashboard(Explorer):
         self._stills: list = []  # handles of what is displayed
         self._drawing = threading.Lock()
         self.on_msg(self._hear)
+        _hear_at_once(self.comm)
 
     # ---- called by the thread that trains: see training_thread.View
 
@@ -198,3 +199,14 @@ class TrainingDashboard(Explorer):
 
     def _bundle(self) -> dict:
         return {"image/png": png(self.still()), "text/plain": self.still_text()}
+
+
+def _hear_at_once(comm: object) -> None:
+    """Let what a page sends be heard while a cell runs, wherever the kernel has subshells.
+
+    JupyterLab sends it to a subshell. But ipykernel, since 7.4, brings it to the shell that spoke
+    of the widget last, as an answer to that; there a button would wait for the end of the cell,
+    and a cell may wait for the button. A kernel that does not ask for a route is as it was.
+    """
+    if comm is not None:
+        comm._reply_subshell_for = lambda _data, sent_to: sent_to

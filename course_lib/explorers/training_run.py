@@ -41,7 +41,8 @@ def train_live(
     A relative folder lies beside the notebook, so work/runs/first here. Pause holds the run after
     a step. Stop ends it as Ctrl-C ends the command line's: last/ and best/ are in the folder then,
     as after each evaluation. Resume goes on, and so does train_live("runs/first", resume=True) in
-    another kernel; a run that was stopped ends as one that was not. The arguments are the options
+    another kernel; a run that was stopped ends as one that was not. `run.dashboard`, as the last
+    line of a cell, shows the dashboard there too. The arguments are the options
     of `python -m course_lib train`, which can go on with the run too, and a prompt that the samples
     continue (a line break where it is empty). Raises CourseError as the command does. See LiveRun.
     """
@@ -82,6 +83,7 @@ def _go(job: Job, prompt: str) -> LiveRun:
 
     dashboard = TrainingDashboard(prompt)
     dashboard.run = run = LiveRun(job, dashboard)
+    run.dashboard = dashboard
     run.begin(background=True)
     display(dashboard)
     return run

@@ -63,13 +63,14 @@ class LiveRun:
     "stopped", "finished" or "failed". trainer: look at its model when the run is paused or has
     ended, for until then it changes at any moment. The run computes with a number of threads of
     its own. Only with dropout does it draw torch's random numbers, which all cells share: then
-    pause it before a cell draws some.
+    pause it before a cell draws some. dashboard: None where there is no live notebook.
     """
 
     def __init__(self, job: Job, view: View) -> None:
         self.state = "opening"
         self.trainer: Trainer | None = None
         self.error: BaseException | None = None
+        self.dashboard: object | None = None
         self._job, self._view = job, view
         self._wish = "train"
         self._changed = threading.Condition()  # guards the wish, and that one thread trains
@@ -91,7 +92,7 @@ class LiveRun:
 
         After a stop the run is opened again; what goes wrong then is shown, and raised by wait().
         """
-        if self._wish == "stop":
+        if self._wish == "stop" or self.state in ENDED:  # which is shown before all is tidied up
             _await(self._ended)
         with self._changed:
             if not self._ended.is_set():
@@ -147,7 +148,7 @@ class LiveRun:
             raise self.error
 
     def _prepare(self) -> None:
-        self._wish, self._hurried = "train", False
+        self.state, self._wish, self._hurried = "opening", "train", False
         self.error, self.text = None, ""
         self._open, self._ended = threading.Event(), threading.Event()
 

@@ -18,7 +18,7 @@ def test_the_explorers_are_live_and_the_board_says_where_one_stopped(lab, server
     board = lab.page.locator(".course-board")
     board.scroll_into_view_if_needed()
     board.locator("table").wait_for(state="visible")
-    assert "exercises passed" in board.inner_text()
+    board.locator("text=exercises passed").wait_for(state="visible")
     here = board.locator("tr", has_text="▸")
     assert here.count() == 1 and here.get_attribute("data-lesson") == "00"
     link = here.locator("a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 import nbformat
 import pytest
 from nbconvert import HTMLExporter
+from playwright.sync_api import TimeoutError
 
 from course_lib.runtime import PROJECT_FOLDER
 from tools.laboratory import LAPTOP, Lab
@@ -29,7 +31,7 @@ LOOK = """async () => {
             if (!output.checkVisibility()) continue;
             if (output.dataset.mimeType === 'application/vnd.jupyter.error') seen.errors.push(id);
             if (output.textContent.includes('model not found')) seen.lost.push(id);
-            for (const drawn of output.querySelectorAll('img, canvas')) {
+            for (const drawn of output.querySelectorAll('img, canvas, .course-explorer')) {
                 const { width, height } = drawn.getBoundingClientRect();
                 seen.pictures.push([id, width, height]);
             }
@@ -37,6 +39,12 @@ LOOK = """async () => {
     }
     return seen;
 }"""
+ALL_SEEN = f"""async wanted => {{
+    const there = (await ({LOOK})()).pictures
+        .filter(([, width, height]) => width > 100 && height > 100)
+        .map(([id]) => id);
+    return wanted.every((id) => there.includes(id));
+}}"""
 
 
 def pictures_of(file):
@@ -51,7 +59,12 @@ def pictures_of(file):
 
 
 def assert_whole(lab, file):
-    """Nothing went wrong, nothing is blank: each picture of the file is there, in some size."""
+    """Nothing went wrong, nothing is blank: each picture of the file is there, or its explorer.
+
+    A cell has run before its widget has drawn, so the pictures are waited for.
+    """
+    with contextlib.suppress(TimeoutError):  # what is missing is then named below
+        lab.page.wait_for_function(ALL_SEEN, arg=sorted(pictures_of(file)), timeout=120_000)
     seen = lab.page.evaluate(LOOK)
     assert (seen["errors"], seen["lost"], seen["unrun"]) == ([], [], [])
     shown = {cell for cell, width, height in seen["pictures"] if width > 100 and height > 100}

@@ -103,6 +103,18 @@ def test_a_button_is_heard_while_a_cell_waits_for_the_run(lab, begin):
     lab.page.wait_for_selector("text=<a run, stopped, 13 of 40 steps done>")
 
 
+def test_a_second_cell_shows_it_too_and_a_double_click_is_one(lab, begin):
+    begin("run.dashboard", held=(33,))
+    wait_for(lab, state="training", step=32)
+    run_next(lab)
+    second = lab.page.locator(f"{ROOT} >> nth=1")
+    second.locator("button:text-is('Pause')").dblclick()
+    paused = lab.page.locator(f"{ROOT}[data-state=paused][data-points='33']")
+    paused.nth(1).wait_for(timeout=120_000)
+    second.locator("button:text-is('Stop')").click()
+    wait_for(lab, state="stopped", step=33)
+
+
 def test_an_error_is_told_and_any_text_is_shown_as_text(lab, begin):
     begin(fails=5, more=HOSTILE * 20, prompt=HOSTILE)
     wait_for(lab, state="failed", step=4)

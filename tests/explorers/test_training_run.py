@@ -286,12 +286,22 @@ run = begin('paused', 25, pause)
 while run.state != 'paused': pass
 """
 
+HELD = """
+import threading
+run, held = None, threading.Event()
+def hold():
+    held.set()
+    while run is None or run._wish == 'train': pass
+run = begin('restarted', 25, hold)
+held.wait()
+"""
+
 
 class Kernel:
     """A kernel of a live notebook, without its page."""
 
     def __init__(self, folder: Path) -> None:
-        self.manager = KernelManager()
+        self.manager = KernelManager(shutdown_wait_time=FOREVER)
         self.manager.start_kernel(cwd=str(folder))
         self.client = self.manager.client()
         self.client.start_channels()
@@ -309,6 +319,28 @@ class Kernel:
             ),
         )
         return shown
+
+    def new_subshell(self) -> str:
+        """What JupyterLab sends a page's messages to, by its name."""
+        if "kernel subshells" not in self.ask_control("kernel_info_request")["supported_features"]:
+            pytest.skip("this kernel has no subshells: a button waits for the end of a cell")
+        return self.ask_control("create_subshell_request")["subshell_id"]
+
+    def ask_control(self, question: str) -> dict:
+        """The answer to a question without content."""
+        message = self.client.session.msg(question)
+        self.client.control_channel.send(message)
+        while True:
+            reply = self.client.get_control_msg(timeout=FOREVER)
+            if reply["parent_header"]["msg_id"] == message["header"]["msg_id"]:
+                return reply["content"]
+
+    def press(self, wish: str, model: str, subshell: str) -> None:
+        """A button of a dashboard, as its page sends it."""
+        data = {"method": "custom", "content": {"wish": wish}}
+        message = self.client.session.msg("comm_msg", {"comm_id": model, "data": data})
+        message["header"]["subshell_id"] = subshell
+        self.client.shell_channel.send(message)
 
     def shut_down(self) -> None:
         """As JupyterLab does when a notebook's kernel is shut down."""
@@ -373,6 +405,32 @@ def test_the_end_of_the_kernel_leaves_the_last_step(new_kernel, straight):
         warnings.simplefilter("error", CourseNotice)
         train_live(folder, resume=True)
     assert_same(folder, straight)
+
+
+def test_a_restart_of_the_kernel_in_a_step_loses_nothing_of_it(new_kernel, straight):
+    kernel = new_kernel()
+    kernel.run(HELD)
+    kernel.manager.restart_kernel()
+    kernel.client.wait_for_ready(FOREVER)
+    folder = straight.parent / "restarted"
+    assert [load_run(folder / part)[2]["step"] for part in ("", "last")] == [25, 25]
+    kernel.run(SETUP)
+    shown = kernel.run("train_live('restarted', resume=True).wait()")
+    assert "40 of 40 steps done" in shown["execute_result"][0]["data"]["text/plain"]
+    assert_same(folder, straight)
+    kernel.shut_down()
+
+
+def test_a_button_is_heard_while_a_cell_waits_though_another_shell_spoke_last(kernel, straight):
+    subshell = kernel.new_subshell()
+    shown = kernel.run(HELD.replace("restarted", "heard"))
+    data = shown["display_data"][-1]["data"]["application/vnd.jupyter.widget-view+json"]
+    waiting = kernel.client.execute("run.wait()")
+    kernel.press("stop", data["model_id"], subshell)
+    kernel.client._recv_reply(waiting, timeout=FOREVER)
+    shown = kernel.run("run")
+    said = shown["execute_result"][0]["data"]["text/plain"]
+    assert said == "<a run, stopped, 25 of 40 steps done>"
 
 
 def test_a_mistake_is_one_line_of_ones_own(kernel, straight):

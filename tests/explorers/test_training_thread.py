@@ -11,6 +11,7 @@ from course_lib.explorers.training_jobs import TrainerJob
 from course_lib.explorers.training_thread import LiveRun
 from course_lib.runtime import CourseError, notice
 from tests.explorers.training_runs import (
+    FOREVER,
     STEPS,
     Watcher,
     at_step,
@@ -188,6 +189,25 @@ def test_an_error_is_shown_and_raised_by_wait_and_the_run_can_go_on(make_run, vi
     assert view.states[-1] == ("failed", "ZeroDivisionError: division by zero")
     run.resume()
     assert losses_of(run.wait().trainer) == straight()
+
+
+def test_a_resume_as_soon_as_the_end_is_shown_is_not_lost(make_run, view):
+    trainer, ready = make_trainer(), threading.Event()
+    at_step(trainer, 8, lambda: ready.wait(FOREVER) and 1 / 0)
+    changed = view.changed
+
+    def resume_at_once(state, text=""):
+        changed(state, text)
+        if state == "failed":
+            pressed.start()
+            pressed.join(0.2)  # long enough to lose it: the run has not ended yet
+
+    view.changed = resume_at_once
+    run = make_run(trainer)
+    pressed = threading.Thread(target=run.resume)
+    ready.set()
+    view.await_state("finished")
+    assert losses_of(run.trainer) == straight()
 
 
 def test_what_hinders_the_beginning_is_raised_where_it_begins(view):

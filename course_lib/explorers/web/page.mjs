@@ -50,16 +50,28 @@ export function theme(root) {
 /** A colour for canvas or CSS, with its opacity. */
 export const css = (colour, alpha = 1) => `rgba(${colour.join(",")},${alpha})`;
 
-/** Calls back when the theme changes, and when the width of a part does; returns what ends both. */
+/**
+ * Calls back when the theme changes, and when the width of a part does; returns what ends both.
+ *
+ * JupyterLab hides the page while the theme changes, and shows it in the next frame: by the frame
+ * after that a part has its width again, or is hidden for so long that showing it is a new width.
+ */
 export function watch(part, { themed, resized }) {
   const sizes = new ResizeObserver(resized);
   sizes.observe(part);
-  const themes = new MutationObserver(themed);
+  let frame = 0;
+  const themes = new MutationObserver(() => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(themed);
+    });
+  });
   const attributeFilter = ["data-jp-theme-name", "data-jp-theme-light", "class"];
   themes.observe(document.body, { attributes: true, attributeFilter });
   return () => {
     sizes.disconnect();
     themes.disconnect();
+    cancelAnimationFrame(frame);
   };
 }
 

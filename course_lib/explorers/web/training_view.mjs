@@ -1,6 +1,6 @@
 // The training dashboard: two curves that grow, how far it is, what the model writes, and two buttons.
 
-const EDGE = { left: 46, right: 12, top: 10 };
+const EDGE = { left: 54, right: 12, top: 10 };
 const LOSS = { height: 236, bottom: 8 };
 const RATE_PART = { height: 104, bottom: 36 };
 const PATIENCE = 3000; // milliseconds until we say why a wish has not been followed yet
@@ -63,7 +63,8 @@ class Dashboard {
     this.bar = element("progress", { max: "1", "aria-label": "steps done" });
     this.buttons = [0, 1].map((at) => {
       const button = element("button", { type: "button" });
-      button.addEventListener("click", () => this.ask(at));
+      // the second click of a double one would take back what the first one wished
+      button.addEventListener("click", (event) => event.detail < 2 && this.ask(at));
       return button;
     });
     const row = element("div", { class: "course-row" }, this.state, this.bar, ...this.buttons);
