@@ -1,6 +1,7 @@
 """Exercises and quiz of lesson 15: heads that share keys, a model converted, latents absorbed."""
 
 import math
+from collections import Counter
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -120,27 +121,37 @@ def _shared_cases():
 
 
 class _Shapes(TorchDispatchMode):
-    """Notes the number of entries of every tensor that is made while it is on."""
+    """Notes the number of entries of every tensor that is made while it is on.
+
+    products: how many products with a matrix gave so many entries.
+    """
+
+    PRODUCTS = (torch.ops.aten.mv, torch.ops.aten.mm, torch.ops.aten.bmm)
 
     def __init__(self):
         super().__init__()
         self.entries = set()
+        self.products = Counter()
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         result = operator(*args, **(kwargs or {}))
         self.entries |= {
             leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)
         }
+        if operator.overloadpacket in self.PRODUCTS:
+            self.products[result.numel()] += 1
         return result
 
 
 def _absorb(answer, query, latent, up_key, up_value):
-    batch, n_heads, _, d_head = query.shape
+    batch, n_heads, n_queries, d_head = query.shape
     with _Shapes() as seen:
         output = answer(query, latent, up_key, up_value)
     keys_of_a_head = batch * latent.shape[1] * d_head
     expanded = seen.entries & {keys_of_a_head, n_heads * keys_of_a_head, latent.shape[1] * d_head}
-    return {"output": output, "keys or values of a head were made": bool(expanded)}
+    # one by one: more products of d_head entries than there are outputs of a head
+    singly = seen.products[d_head] > batch * n_heads * n_queries
+    return {"output": output, "keys or values of a head were made": bool(expanded) or singly}
 
 
 def _absorb_cases():
@@ -221,6 +232,17 @@ def _unmasked(query, key, value, may_attend):
     return grouped_attention(query, key, value, torch.ones_like(may_attend))
 
 
+def _not_repeated(query, key, value, may_attend):
+    return _attend(query, key, value, may_attend)
+
+
+def _unscaled_groups(query, key, value, may_attend):
+    group = query.shape[1] // key.shape[1]
+    key, value = (heads.repeat_interleave(group, dim=1) for heads in (key, value))
+    scores = (query @ key.transpose(-2, -1)).masked_fill(~may_attend, -torch.inf)
+    return scores.softmax(dim=-1) @ value
+
+
 def _both_parts(query, key, value, may_attend):
     group = query.shape[1] // key.shape[1]
     key, value = (heads.repeat_interleave(group, dim=1) for heads in (key, value))
@@ -285,6 +307,19 @@ GROUPS = Exercise(
             "all heads, as in lesson 05: hand it on.",
         ),
         Misconception(
+            "not as many key heads as query heads",
+            _not_repeated,
+            "`masked_attention` met more query heads than heads of keys, or of values. Both keys and "
+            "values have to be repeated, along the axis of heads (`dim=1`), until there is one for each "
+            "query head.",
+        ),
+        Misconception(
+            "not scaled",
+            _unscaled_groups,
+            "Heads are shared rightly, but the scores are not divided by √d_head (lesson 03). "
+            "`masked_attention` does it for you.",
+        ),
+        Misconception(
             "weights as well",
             _both_parts,
             "`masked_attention` gives two things, output and weights. Return the output alone.",
@@ -315,6 +350,11 @@ def _columns(weight, n_heads, n_kv_heads):
         return weight[:, : weight.shape[1] * n_kv_heads // n_heads]
     groups = weight.unflatten(1, (n_kv_heads, n_heads // n_kv_heads, -1))
     return groups.mean(dim=2).flatten(1, 2)
+
+
+def _groups_of_kv_heads(weight, n_heads, n_kv_heads):
+    groups = weight.unflatten(0, (n_heads // n_kv_heads, n_kv_heads, -1))
+    return groups.mean(dim=1).flatten(0, 1)
 
 
 def _repeated(weight, n_heads, n_kv_heads):
@@ -383,6 +423,27 @@ CONVERT = Exercise(
             "added up: the heads of a group, `n_heads // n_kv_heads`.",
         ),
         Misconception(
+            "divided by the number of groups",
+            lambda weight, n_heads, n_kv_heads: _each(
+                weight, n_heads, n_kv_heads, lambda g: g.sum(1) / n_kv_heads
+            ),
+            "You divided each group's sum by `n_kv_heads`, which is how many groups there are. A mean "
+            "divides by how many were added up: the heads of *one* group, `n_heads // n_kv_heads`.",
+        ),
+        Misconception(
+            "groups of n_kv_heads heads",
+            _groups_of_kv_heads,
+            "You made groups of `n_kv_heads` heads each. It is the other way round: there are "
+            "`n_kv_heads` groups, of `n_heads // n_kv_heads` heads. With 6 heads over 3 that is three "
+            "pairs, not two triples.",
+        ),
+        Misconception(
+            "the first heads of all",
+            lambda weight, n_heads, n_kv_heads: weight[: len(weight) * n_kv_heads // n_heads],
+            "You kept the first `n_kv_heads` heads and dropped the others. Query heads 2 and 3 would read "
+            "head 1's keys, which were made for another. Each group gets the mean of *its own* heads.",
+        ),
+        Misconception(
             "columns",
             _columns,
             "You cut columns. `nn.Linear` keeps its weight as (out, in): heads lie in the *rows*, and the "
@@ -446,6 +507,18 @@ def _latent_out(query, latent, up_key, up_value):
 
 def _not_transposed(query, latent, up_key, up_value):
     return query @ up_key @ latent[:, None].transpose(-2, -1)
+
+
+def _all_axes_reversed(query, latent, up_key, up_value):
+    return query @ up_key.permute(2, 1, 0) @ latent[:, None].transpose(-2, -1)
+
+
+def _key_matrix_twice(query, latent, up_key, up_value):
+    return absorbed_attention(query, latent, up_key, up_key)
+
+
+def _matrices_exchanged(query, latent, up_key, up_value):
+    return absorbed_attention(query, latent, up_value, up_key)
 
 
 def _value_matrix_twice(query, latent, up_key, up_value):
@@ -520,6 +593,24 @@ ABSORB = Exercise(
             "W_UV for both",
             _value_matrix_twice,
             "Your scores use `up_value`. Keys are made by `up_key`, and it is they that a query meets.",
+        ),
+        Misconception(
+            "W_UK for both",
+            _key_matrix_twice,
+            "Your weights are right, but what is mixed by them then goes through `up_key`. Values are "
+            "made by `up_value`: it is the last product.",
+        ),
+        Misconception(
+            "matrices exchanged",
+            _matrices_exchanged,
+            "You exchanged the two matrices. `up_key` belongs to the scores, and is absorbed into the "
+            "query; `up_value` comes after the mixture.",
+        ),
+        Misconception(
+            "all axes turned round",
+            _all_axes_reversed,
+            "`up_key` has three axes, (head, d_latent, d_head), and `.T` turns round all of them, the "
+            "head as well. Exchange the last two only: `up_key.transpose(-2, -1)`, or `up_key.mT`.",
         ),
         Misconception(
             "softmax over queries",
@@ -601,6 +692,32 @@ def _one_layer(card, tokens, free_bytes, bytes_per_number):
 
 def _numbers_for_bytes(card, tokens, free_bytes, bytes_per_number):
     return _fits(card, tokens, free_bytes, 1, _numbers(card))
+
+
+def _rounded(card, *rest):
+    return round(_float_division(card, *rest))
+
+
+def _two_bytes(card, tokens, free_bytes, bytes_per_number):
+    return _fits(card, tokens, free_bytes, 2, _numbers(card))
+
+
+def _group_size(card, *rest):
+    if card.d_latent is not None:
+        return _fits(card, *rest, _numbers(card))
+    return _fits(card, *rest, 2 * (card.n_heads // card.n_kv_heads) * card.d_head)
+
+
+def _heads_for_numbers(card, *rest):
+    return _fits(card, *rest, 2 * card.n_kv_heads if card.d_latent is None else _numbers(card))
+
+
+def _no_latent(card, *rest):
+    return _fits(card, *rest, 2 * card.n_kv_heads * card.d_head)
+
+
+def _bytes_of_a_text(card, tokens, free_bytes, bytes_per_number):
+    return card.n_layers * _numbers(card) * tokens * bytes_per_number
 
 
 def _one_token(card, tokens, free_bytes, bytes_per_number):
@@ -688,6 +805,40 @@ FIT = Exercise(
             "numbers for bytes",
             _numbers_for_bytes,
             "You divided bytes by a count of numbers. Each number takes `bytes_per_number` bytes.",
+        ),
+        Misconception(
+            "rounded",
+            _rounded,
+            "You rounded to the nearest whole number, which is up half of the time; then the last of "
+            "your texts has only a part of its cache in memory. `//` rounds down.",
+        ),
+        Misconception(
+            "always two bytes",
+            _two_bytes,
+            "You took two bytes a number. Use `bytes_per_number`: in float32 it is four, and half as "
+            "many texts fit.",
+        ),
+        Misconception(
+            "heads of a group",
+            _group_size,
+            "You count `n_heads // n_kv_heads`, which is how many query heads share one key head. Kept "
+            "are the key heads: `n_kv_heads` of them.",
+        ),
+        Misconception(
+            "heads for numbers",
+            _heads_for_numbers,
+            "You count heads. Each keeps a key and a value of `d_head` numbers for every token.",
+        ),
+        Misconception(
+            "MLA treated like the others",
+            _no_latent,
+            "A card with MLA has no key heads: its `n_kv_heads` is None, and None cannot be multiplied. "
+            "Ask `if card.d_latent is None:` first, and count d_latent + d_rotary where it is not.",
+        ),
+        Misconception(
+            "bytes of one text",
+            _bytes_of_a_text,
+            "That is what *one* text takes. How often does it go into `free_bytes`?",
         ),
         Misconception(
             "one token",

@@ -49,7 +49,7 @@ def balance_loss(scores, k):
 def has_room(chosen, n_experts, capacity):
     """Which choices (token, k) find room, bool: an expert takes `capacity` of them and no more.
 
-    First come, first served: token after token, and of one token the best choice first.
+    First come, first served, token after token. (A token's own choices are different experts.)
     """
     taken = [0] * n_experts
     kept = torch.zeros_like(chosen, dtype=torch.bool)
@@ -208,6 +208,17 @@ def _softmax_twice(scores, k):
     return chosen, best if k == 1 else best.softmax(dim=-1)
 
 
+def _divided_scores(scores, k):
+    best, chosen = scores.topk(k, dim=-1)
+    return chosen, route(scores, 1)[1] if k == 1 else best / best.sum(dim=-1, keepdim=True)
+
+
+def _sorted_by_number(scores, k):
+    chosen, gates = route(scores, k)
+    chosen, order = chosen.sort(dim=-1)
+    return chosen, gates.gather(-1, order)
+
+
 def _dense(scores, k):
     chosen, gates = route(scores, k)
     return chosen, torch.zeros_like(scores).scatter(-1, chosen, gates)
@@ -224,52 +235,78 @@ ROUTE = Exercise(
         Misconception(
             "a softmax over one",
             _rescaled_always,
-            "Right for k > 1. For k = 1 your gates are all 1, since a softmax over *one* score is 1 whatever the score. Then "
-            "the router has no influence on the output but by its choice, which has no gradient, and it never learns. So with "
-            "one expert the gate is its probability among **all**.",
+            "Right for k > 1. For k = 1 your gates are all 1, since a softmax over *one* score is "
+            "1 whatever the score. Then the router has no influence on the output but by its "
+            "choice, which has no gradient, and it never learns. So with one expert the gate is "
+            "its probability among **all**.",
         ),
         Misconception(
             "never rescaled",
             _never_rescaled,
-            "These are the chosen experts' probabilities among all experts. For k = 1 that is what is asked. For k > 1 they "
-            "should sum to 1 over the k chosen: take the softmax of the k chosen scores (or divide by their sum, which is the same).",
+            "These are the chosen experts' probabilities among all experts. For k = 1 that is "
+            "what is asked. For k > 1 they should sum to 1 over the k chosen: take the softmax of "
+            "the k chosen scores (or divide by their sum, which is the same).",
         ),
         Misconception(
             "scores as gates",
             _raw_scores,
-            "The choice is right, and your gates are the scores themselves, which may be negative. Gates are probabilities.",
+            "The choice is right, and your gates are the scores themselves, which may be "
+            "negative. Gates are probabilities.",
         ),
         Misconception(
             "the worst experts",
             _worst,
-            "You route each token to the experts with the *lowest* scores, as if the scores had the other sign.",
+            "You route each token to the experts with the *lowest* scores, as if the scores had "
+            "the other sign.",
         ),
         Misconception(
             "topk of the smallest",
             _worst_with_their_gates,
-            "`largest=False` finds the experts with the *lowest* scores. A high score means: this expert, please.",
+            "`largest=False` finds the experts with the *lowest* scores. A high score means: this "
+            "expert, please.",
         ),
         Misconception(
             "the best last",
             _worst_first,
-            "The right experts with the right gates, in ascending order, as `argsort` gives them. Asked for is the best first "
-            "(the order will matter where there is room for one choice only).",
+            "The right experts with the right gates, in ascending order, as `argsort` gives them. "
+            "Asked for is the best first, so that `chosen[:, 0]` is each token's favourite.",
         ),
         Misconception(
             "a softmax over the tokens",
             _over_tokens,
-            "Your softmax runs over the *tokens* (`dim=0`), so tokens compete for an expert. Each token divides one unit among experts: `dim=-1`.",
+            "Your softmax runs over the *tokens* (`dim=0`), so tokens compete for an expert. Each "
+            "token divides one unit among experts: `dim=-1`.",
         ),
         Misconception(
             "softmax of the softmax",
             _softmax_twice,
-            "You take the softmax of probabilities. They lie between 0 and 1, so that the second softmax makes them nearly alike. Take the softmax of the chosen "
-            "**scores**; or divide the chosen probabilities by their sum.",
+            "You take the softmax of probabilities. They lie between 0 and 1, so that the second "
+            "softmax makes them nearly alike. Take the softmax of the chosen **scores**; or "
+            "divide the chosen probabilities by their sum.",
         ),
         Misconception(
             "a gate for every expert",
             _dense,
-            "Your gates have a column for *each* expert, with zeros for the others. The numbers are right; here they are wanted as (token, k), beside `chosen`.",
+            "Your gates have a column for *each* expert, with zeros for the others. The numbers "
+            "are right; here they are wanted as (token, k), beside `chosen`.",
+        ),
+        Misconception(
+            "scores divided by their sum",
+            _divided_scores,
+            "You divide the chosen *scores* by their sum. Scores may be negative, and then a gate "
+            "is negative or larger than 1. The softmax takes exponentials first.",
+        ),
+        Misconception(
+            "sorted by number",
+            _sorted_by_number,
+            "The right experts with the right gates, but in the order of their numbers. Asked for "
+            "is the best first, as `topk` gives them.",
+        ),
+        Misconception(
+            "topk as it is",
+            lambda scores, k: tuple(scores.topk(k, dim=-1)),
+            "`topk` gives two things, values and indices, in this order. The indices are "
+            "`chosen`, and come first here; the values are scores, which are not gates yet.",
         ),
         Misconception(
             "gates first",
@@ -279,11 +316,14 @@ ROUTE = Exercise(
     ),
     hints=(
         "`scores.topk(k, dim=-1)` gives values and indices, the best first.",
-        "For k > 1 take the softmax of these values. For k = 1 it would be 1: take the softmax over all experts, and of it what was chosen.",
+        "For k > 1 take the softmax of these values. For k = 1 it would be 1: take the softmax "
+        "over all experts, and of it what was chosen.",
         "`probabilities.gather(-1, chosen)` picks for each token its chosen columns.",
     ),
-    why="The choice itself has no gradient: a score can grow a little, and the same expert is chosen. The router learns by the **gates** alone. If using an expert more "
-    "would have lowered the loss, its gate is pulled up, and with it the score. Hence the odd convention for one expert: its gate has to depend on its score.",
+    why="The choice itself has no gradient: a score can grow a little, and the same expert is "
+    "chosen. The router learns by the **gates** alone. If using an expert more would have lowered "
+    "the loss, its gate is pulled up, and with it the score. Hence the odd convention for one "
+    "expert: its gate has to depend on its score.",
 )
 
 
@@ -325,6 +365,27 @@ def _by_choice(x, chosen, gates, experts):
     return mixture(x, slots, gates, experts)
 
 
+def _all_gates_of_the_token(x, chosen, gates, experts):
+    return mixture(x, chosen, gates.sum(dim=-1, keepdim=True).expand_as(gates), experts)
+
+
+def _plain_mean(x, chosen, gates, experts):
+    return mixture(x, chosen, torch.full_like(gates, 1 / gates.shape[-1]), experts)
+
+
+def _thrown_away(x, chosen, gates, experts):
+    mixture(x, chosen, gates, experts)
+    return torch.zeros_like(x)
+
+
+def _no_axis_for_gates(x, chosen, gates, experts):
+    output = torch.zeros_like(x)
+    for number, expert in enumerate(experts):
+        token, choice = (chosen == number).nonzero(as_tuple=True)
+        output = output.index_add(0, token, gates[token, choice] * expert(x[token]))
+    return output
+
+
 def _gated_before(x, chosen, gates, experts):
     output = torch.zeros_like(x)
     for number, expert in enumerate(experts):
@@ -346,56 +407,95 @@ MIX = Exercise(
         Misconception(
             "everyone works on everything",
             _all_on_all,
-            "The numbers are right, and nothing is saved: each expert worked on *all* tokens, and most of its work was multiplied by a gate of 0. Give "
-            "an expert only the rows of `x` that chose it: `expert(x[token])`.",
+            "The numbers are right, and nothing is saved: each expert worked on *all* tokens, and "
+            "most of its work was multiplied by a gate of 0. Give an expert only the rows of `x` "
+            "that chose it: `expert(x[token])`.",
         ),
         Misconception(
             "no gates",
             _no_gates,
-            "You add up the experts' outputs without their gates. Then the router's scores have no part in the output, and it cannot learn.",
+            "You add up the experts' outputs without their gates. Then the router's scores have "
+            "no part in the output, and it cannot learn.",
         ),
         Misconception(
             "a mean over the choices",
             _mean_of_k,
-            "You divide by k as well. The gates are the weights of the sum already; for k > 1 they sum to 1.",
+            "You divide by k as well. The gates are the weights of the sum already; for k > 1 "
+            "they sum to 1.",
         ),
         Misconception(
             "the last expert wins",
             _last_wins,
-            "A token with several experts keeps only what the **last** of them wrote: you assign where you should add (`+=`, or `index_add`).",
+            "A token with several experts keeps only what the **last** of them wrote: you assign "
+            "where you should add (`+=`, or `index_add`).",
         ),
         Misconception(
             "one gate for all choices",
             _first_gate,
-            "You multiply all experts of a token by its *first* gate. Gate j belongs to choice j: `gates[token, choice]`.",
+            "You multiply all experts of a token by its *first* gate. Gate j belongs to choice j: "
+            "`gates[token, choice]`.",
         ),
         Misconception(
             "the first choice only",
             _first_choice_only,
-            "Only the first choice of each token is followed. `(chosen == number).nonzero(as_tuple=True)` finds the tokens that chose an expert, *and* as which choice.",
+            "Only the first choice of each token is followed. `(chosen == "
+            "number).nonzero(as_tuple=True)` finds the tokens that chose an expert, *and* as "
+            "which choice.",
         ),
         Misconception(
             "the stream added",
             _with_the_stream,
-            "You add x itself. The block does that (lesson 08); this layer gives only what is to be added.",
+            "You add x itself. The block does that (lesson 08); this layer gives only what is to "
+            "be added.",
         ),
         Misconception(
             "choice taken for number",
             _by_choice,
-            "You ask expert 0 for first choices, expert 1 for second ones. `chosen[t, j]` is the *number* of the expert: `experts[chosen[t, j]]`.",
+            "You ask expert 0 for first choices, expert 1 for second ones. `chosen[t, j]` is the "
+            "*number* of the expert: `experts[chosen[t, j]]`.",
+        ),
+        Misconception(
+            "all gates of the token",
+            _all_gates_of_the_token,
+            "You multiply each expert's output by *all* gates of the token, added up. Each choice "
+            "has one gate: `gates[token, choice]`.",
+        ),
+        Misconception(
+            "a plain mean",
+            _plain_mean,
+            "You take the mean of what the chosen experts give, without the gates. Then the best "
+            "choice counts no more than the last, and the router cannot learn.",
+        ),
+        Misconception(
+            "the sum is thrown away",
+            _thrown_away,
+            "Your output is 0. `output.index_add(…)` leaves `output` as it is and *returns* the "
+            "sum: `output = output.index_add(…)`.",
+        ),
+        Misconception(
+            "gates without an axis of their own",
+            _no_axis_for_gates,
+            "`gates[token, choice]` has one axis, (token,), and what the expert gives has two, "
+            "(token, d_model): `*` holds the gates against the wrong axis. `gates[token, choice, "
+            "None]` is (token, 1), a gate for each row.",
         ),
         Misconception(
             "gated before the expert",
             _gated_before,
-            "You multiply what the expert is *given*. It bends its input, so that is not the same as multiplying what it gives back.",
+            "You multiply what the expert is *given*. It bends its input, so that is not the same "
+            "as multiplying what it gives back.",
         ),
     ),
     hints=(
-        "Go through the experts, not through the tokens. Which tokens chose expert 3, and as which choice?",
-        "`token, choice = (chosen == number).nonzero(as_tuple=True)`; the expert works on `x[token]`.",
-        "Multiply by `gates[token, choice, None]` and add the rows where they belong: `output = output.index_add(0, token, …)`.",
+        "Go through the experts, not through the tokens. Which tokens chose expert 3, and as "
+        "which choice?",
+        "`token, choice = (chosen == number).nonzero(as_tuple=True)`; the expert works on "
+        "`x[token]`.",
+        "Multiply by `gates[token, choice, None]` and add the rows where they belong: `output = "
+        "output.index_add(0, token, …)`.",
     ),
-    why="A loop over experts is a loop over a few matrix products, each with all the tokens of one expert. An expert without tokens is called with none of them, and adds nothing.",
+    why="A loop over experts is a loop over a few matrix products, each with all the tokens of "
+    "one expert. An expert without tokens is called with none of them, and adds nothing.",
 )
 
 
@@ -446,6 +546,25 @@ def _raw_mean(scores, k):
     return n_experts * (load * scores.mean(dim=0)).sum()
 
 
+def _over_the_tokens(scores, k):
+    n_experts = scores.shape[-1]
+    chosen = scores.topk(k, dim=-1).indices
+    load = chosen.flatten().bincount(minlength=n_experts) / chosen.numel()
+    return n_experts * (load * scores.softmax(dim=0).mean(dim=0)).sum()
+
+
+def _gates_for_probabilities(scores, k):
+    n_experts = scores.shape[-1]
+    best, chosen = scores.topk(k, dim=-1)
+    load = chosen.flatten().bincount(minlength=n_experts) / chosen.numel()
+    gates = torch.zeros_like(scores).scatter(-1, chosen, best.softmax(dim=-1))
+    return n_experts * (load * gates.mean(dim=0)).sum()
+
+
+def _tokens_for_experts(scores, k):
+    return balance_loss(scores, k) * len(scores) / scores.shape[-1]
+
+
 def _short_count(scores, k):
     chosen = scores.topk(k, dim=-1).indices
     load = chosen.flatten().bincount() / chosen.numel()
@@ -480,6 +599,26 @@ def _whole_tokens(chosen, n_experts, capacity):
     return kept.all(dim=-1, keepdim=True).expand_as(kept).clone()
 
 
+def _first_tokens(chosen, n_experts, capacity):
+    return (torch.arange(len(chosen)) < capacity)[:, None].expand_as(chosen).clone()
+
+
+def _one_choice_a_token(chosen, n_experts, capacity):
+    taken = [0] * n_experts
+    kept = torch.zeros_like(chosen, dtype=torch.bool)
+    for token, experts in enumerate(chosen.tolist()):
+        for choice, expert in enumerate(experts):
+            if taken[expert] < capacity:
+                taken[expert] += 1
+                kept[token, choice] = True
+                break
+    return kept
+
+
+def _counts_anew(chosen, n_experts, capacity):
+    return torch.full_like(chosen, capacity > 0, dtype=torch.bool)
+
+
 def _total_per_expert(chosen, n_experts, capacity):
     counts = chosen.flatten().bincount(minlength=n_experts)
     return (counts <= capacity)[chosen]
@@ -498,22 +637,26 @@ ACTIVE = Exercise(
         Misconception(
             "two eighths of all",
             TOTAL * 2 // 8,
-            "You took 2/8 of *everything*. Only experts are chosen: attention, norms, routers, embeddings and head are met by each token.",
+            "You took 2/8 of *everything*. Only experts are chosen: attention, norms, routers, "
+            "embeddings and head are met by each token.",
         ),
         Misconception(
             "one layer",
             TOTAL - 6 * EXPERT,
-            "You took six idle experts away, of *one* layer. There are 32 layers, with six idle experts each.",
+            "You took six idle experts away, of *one* layer. There are 32 layers, with six idle "
+            "experts each.",
         ),
         Misconception(
             "two matrices an expert",
             TOTAL - 32 * 6 * 2 * 4_096 * 14_336,
-            "You gave an expert two matrices. These experts are SwiGLU layers, with three: gate, hidden, output (lesson 08).",
+            "You gave an expert two matrices. These experts are SwiGLU layers, with three: gate, "
+            "hidden, output (lesson 08).",
         ),
         Misconception(
             "two experts taken away",
             TOTAL - 32 * 2 * EXPERT,
-            "You took away the two that are chosen. The six others are those that a token does not meet.",
+            "You took away the two that are chosen. The six others are those that a token does "
+            "not meet.",
         ),
         Misconception(
             "seven taken away",
@@ -523,7 +666,8 @@ ACTIVE = Exercise(
         Misconception(
             "the chosen experts alone",
             32 * 2 * EXPERT,
-            "That is what the chosen experts have. A token also meets attention, norms, routers, embeddings and head.",
+            "That is what the chosen experts have. A token also meets attention, norms, routers, "
+            "embeddings and head.",
         ),
         Misconception(
             "the idle ones",
@@ -531,16 +675,47 @@ ACTIVE = Exercise(
             "That is what a token does *not* meet. Take it from the total.",
         ),
         Misconception(
+            "the feed-forward layers alone",
+            32 * (2 * EXPERT + 8 * 4_096),
+            "You took 32 times what a token meets of a layer's router and experts. It also meets "
+            "the attention of each layer, and embedding, head and norms.",
+        ),
+        Misconception(
+            "embedding, head and norms forgotten",
+            32 * (2 * EXPERT + 8 * 4_096 + 41_943_040),
+            "You added up the 32 layers' attention, routers and experts. Left out are embedding, "
+            "head and norms. Shorter: take the idle experts from the total.",
+        ),
+        Misconception(
+            "rounded",
+            12_900_000_000,
+            "Rounded, that is right. Asked for is the exact count, as the total is given.",
+        ),
+        Misconception(
+            "thirteen billion",
+            13_000_000_000,
+            "So the paper says, rounded. Count them exactly: the total, less the experts that a "
+            "token does not meet.",
+        ),
+        Misconception(
+            "twice seven billion",
+            14_000_000_000,
+            "Two times seven billion would hold if the “7B” were experts alone. But attention, "
+            "embedding and head are in each of these seven, and are met once.",
+        ),
+        Misconception(
             "eight times seven billion",
             56_000_000_000,
-            "“8x7B” suggests 56 billion, but the eight share everything except their feed-forward layers: the total is 46.7 billion, and what one token meets is less.",
+            "“8x7B” suggests 56 billion, but the eight share everything except their feed-forward "
+            "layers: the total is 46.7 billion, and what one token meets is less.",
         ),
     ),
     hints=(
         "How many numbers has one expert? Three matrices of 4,096 × 14,336.",
         "In each of the 32 layers six experts are not met. Take these from the total.",
     ),
-    why="One expert has 3 · 4,096 · 14,336 = 176,160,768 parameters; 32 layers with six idle ones leave 12.9 billion of 46.7. That is the paper's “13B active”.",
+    why="One expert has 3 · 4,096 · 14,336 = 176,160,768 parameters; 32 layers with six idle ones "
+    "leave 12.9 billion of 46.7. That is the paper's “13B active”.",
 )
 
 BALANCE = Exercise(
@@ -554,33 +729,40 @@ BALANCE = Exercise(
         Misconception(
             "without E",
             _without_e,
-            "The sum is right; it is not multiplied by the number of experts. With it, balance is 1 however many experts there are. (A mean in place of the sum divides by E as well.)",
+            "The sum is right; it is not multiplied by the number of experts. With it, balance is "
+            "1 however many experts there are. (A mean in place of the sum divides by E as well.)",
         ),
         Misconception(
             "probabilities alone",
             _soft_load,
-            "You multiply the mean probability by itself. What has to be evened out is who *works*: the load is counted from the choices. A router that gives one expert 0.26 and three others "
-            "0.25, 0.25 and 0.24 looks balanced to you, and sends every token to one.",
+            "You multiply the mean probability by itself. What has to be evened out is who "
+            "*works*: the load is counted from the choices. A router that gives one expert 0.26 "
+            "and three others 0.25, 0.25 and 0.24 looks balanced to you, and sends every token to "
+            "one.",
         ),
         Misconception(
             "choices alone",
             _hard_only,
-            "You multiply the load by itself. Counting has no gradient, so nobody would learn from this loss. One of the two factors has to be the mean *probability*.",
+            "You multiply the load by itself. Counting has no gradient, so nobody would learn "
+            "from this loss. One of the two factors has to be the mean *probability*.",
         ),
         Misconception(
             "a load that sums to k",
             _sums_to_k,
-            "Your load is a share of the *tokens*: with k choices a token it sums to k, and balance would be k. Divide by the number of choices, `chosen.numel()`.",
+            "Your load is a share of the *tokens*: with k choices a token it sums to k, and "
+            "balance would be k. Divide by the number of choices, `chosen.numel()`.",
         ),
         Misconception(
             "first choices only",
             _first_choices,
-            "You count each token's best expert only. All k chosen experts have to work: count all of `topk(k)`.",
+            "You count each token's best expert only. All k chosen experts have to work: count "
+            "all of `topk(k)`.",
         ),
         Misconception(
             "counts in place of shares",
             _counts,
-            "Your load counts choices, and so grows with the batch. A share is wanted: divide by the number of choices.",
+            "Your load counts choices, and so grows with the batch. A share is wanted: divide by "
+            "the number of choices.",
         ),
         Misconception(
             "probabilities summed over tokens",
@@ -595,20 +777,44 @@ BALANCE = Exercise(
         Misconception(
             "scores for probabilities",
             _raw_mean,
-            "You take the mean of the *scores*. P is the mean of the probabilities: the softmax over the experts first.",
+            "You take the mean of the *scores*. P is the mean of the probabilities: the softmax "
+            "over the experts first.",
+        ),
+        Misconception(
+            "a softmax over the tokens",
+            _over_the_tokens,
+            "Your softmax runs over the tokens (`dim=0`). Each token divides one unit of "
+            "probability among the *experts*: `dim=-1`.",
+        ),
+        Misconception(
+            "gates for probabilities",
+            _gates_for_probabilities,
+            "Your P is the mean of the *gates*, in which experts that were not chosen count 0. P "
+            "is the mean probability, the softmax over **all** experts: only so does a dead "
+            "expert get a gradient that could bring it back.",
+        ),
+        Misconception(
+            "tokens for experts",
+            _tokens_for_experts,
+            "You multiply by `len(scores)`, the number of tokens. E is the number of *experts*, "
+            "`scores.shape[-1]`.",
         ),
         Misconception(
             "the last experts are forgotten",
             _short_count,
-            "`bincount` makes as many counts as the largest number that it meets. If nobody chose the last expert, its count is missing: `bincount(minlength=n_experts)`.",
+            "`bincount` makes as many counts as the largest number that it meets. If nobody chose "
+            "the last expert, its count is missing: `bincount(minlength=n_experts)`.",
         ),
     ),
     hints=(
-        "Three steps: who is chosen how often, as a share; how probable each is on average; the sum of products, times E.",
-        "`chosen.flatten().bincount(minlength=n_experts)` counts. Divide by how many choices there are.",
+        "Three steps: who is chosen how often, as a share; how probable each is on average; the "
+        "sum of products, times E.",
+        "`chosen.flatten().bincount(minlength=n_experts)` counts. Divide by how many choices "
+        "there are.",
         "P is `scores.softmax(dim=-1).mean(dim=0)`.",
     ),
-    why="The product pulls down the probability of those that have much load, and hardly touches the others. The load itself is a count and has no gradient; the probability carries it. "
+    why="The product pulls down the probability of those that have much load, and hardly touches "
+    "the others. The load itself is a count and has no gradient; the probability carries it. "
     "Where all is even, load = P = 1/E, and E · E · 1/E² = 1.",
 )
 
@@ -623,7 +829,8 @@ ROOM = Exercise(
         Misconception(
             "one too many",
             _one_too_many,
-            "Your experts take one more than their capacity: with `taken <= capacity` there is still room when it is full. Ask `taken < capacity`, then count.",
+            "Your experts take one more than their capacity: with `taken <= capacity` there is "
+            "still room when it is full. Ask `taken < capacity`, then count.",
         ),
         Misconception(
             "inverted",
@@ -633,13 +840,15 @@ ROOM = Exercise(
         Misconception(
             "all first choices first",
             _choices_in_rounds,
-            "You serve the first choices of all tokens before anyone's second. GShard does it so, and there is something to say for it: but then a token's second choice depends on "
+            "You serve the first choices of all tokens before anyone's second. GShard does it so, "
+            "and there is something to say for it: but then a token's second choice depends on "
             "tokens that come *later*. Here it goes token after token.",
         ),
         Misconception(
             "a capacity for each round",
             _each_round_alone,
-            "First and second choices are counted apart, so an expert takes up to k times its capacity. It has one pair of hands: one count for each expert.",
+            "First and second choices are counted apart, so an expert takes up to k times its "
+            "capacity. It has one pair of hands: one count for each expert.",
         ),
         Misconception(
             "last come, first served",
@@ -649,25 +858,51 @@ ROOM = Exercise(
         Misconception(
             "room for all together",
             _for_all_together,
-            "You count all choices together, as if experts could help one another out. Each has a capacity of its own, which is why some drop tokens while others idle.",
+            "You count all choices together, as if experts could help one another out. Each has a "
+            "capacity of its own, which is why some drop tokens while others idle.",
         ),
         Misconception(
             "all choices of a token, or none",
             _whole_tokens,
-            "You drop a token's other choices along with the one that found no room. They are kept: it then gets a part of its sum.",
+            "You drop a token's other choices along with the one that found no room. They are "
+            "kept: it then gets a part of its sum.",
+        ),
+        Misconception(
+            "the first tokens",
+            _first_tokens,
+            "You let the first `capacity` tokens in, whichever expert they chose. Count for each "
+            "expert apart.",
+        ),
+        Misconception(
+            "one choice a token",
+            _one_choice_a_token,
+            "You stop at a token's first choice that finds room. Each of its k choices is served "
+            "if there is room, for its output is a *sum* over them.",
+        ),
+        Misconception(
+            "counted anew for each token",
+            _counts_anew,
+            "With you nobody is ever dropped: the count starts anew with each token, or never "
+            "rises. One list for all tokens: `taken = [0] * n_experts` before the loop, and "
+            "`taken[expert] += 1` in it.",
         ),
         Misconception(
             "all or nobody",
             _total_per_expert,
-            "An expert that too many chose is closed to *all* of them with you. It works on the first `capacity`, and the rest are dropped.",
+            "An expert that too many chose is closed to *all* of them with you. It works on the "
+            "first `capacity`, and the rest are dropped.",
         ),
     ),
     hints=(
-        "Keep a list of how many each expert has taken, and go through tokens and choices in order.",
-        "`for token, experts in enumerate(chosen.tolist()): for choice, expert in enumerate(experts): …`",
-        "Room is where `taken[expert] < capacity`; then count it and set `kept[token, choice] = True`.",
+        "Keep a list of how many each expert has taken, and go through tokens and choices in "
+        "order.",
+        "`for token, experts in enumerate(chosen.tolist()): for choice, expert in "
+        "enumerate(experts): …`",
+        "Room is where `taken[expert] < capacity`; then count it and set `kept[token, choice] = "
+        "True`.",
     ),
-    why="A loop is enough here. The library counts for all at once: the running sum of one-hot rows says for each choice the how-manieth of its expert it is.",
+    why="A loop is enough here. The library counts for all at once: the running sum of one-hot "
+    "rows says for each choice the how-manieth of its expert it is.",
 )
 
 
@@ -681,6 +916,13 @@ def _reads_everything():
         return torch.ones(len(tokens), length, length, dtype=torch.bool).tril()
 
     return _changed(places=all_before)
+
+
+def _reads_nothing():
+    def none(tokens, tokenizer):
+        return torch.zeros_like(counterparts(tokens, tokenizer))
+
+    return _changed(places=none)
 
 
 def _reads_the_future():
@@ -723,48 +965,71 @@ STORY = Exercise(
         Misconception(
             "a head that does not",
             _other_head,
-            "This head does not read these places more than chance would, so there is no story about it. The picture of *one* text may have misled you; or you counted from 1: layers and heads count from 0.",
+            "This head does not read these places much: less than twice what chance gives them, or "
+            "less than a tenth of its attention, so there is no story about it. The picture of *one* "
+            "text may have misled you; or you counted from 1: layers and heads count from 0.",
         ),
         Misconception(
             "it reads what came before",
             _reads_everything,
-            "Your places are (nearly) all that a head may read. Of course it reads them: it has no choice. A story is about *few* places, so that reading them is no accident.",
+            "Your places are (nearly) all that a head may read. Of course it reads them: it has "
+            "no choice. A story is about *few* places, so that reading them is no accident.",
+        ),
+        Misconception(
+            "no places",
+            _reads_nothing,
+            "Hardly any query has one of your places, so there is nothing to measure. Print `places(tokens, "
+            "tokenizer).sum()`: does the mask find what you mean, with this tokenizer's numbers?",
         ),
         Misconception(
             "the future",
             _reads_the_future,
-            "Some of your places lie *after* the query, where no head of a GPT can look. `places[b, q, k]` means: query q reads key k, with k ≤ q. Are your two axes exchanged?",
+            "Some of your places lie *after* the query, where no head of a GPT can look. "
+            "`places[b, q, k]` means: query q reads key k, with k ≤ q. Are your two axes "
+            "exchanged?",
         ),
         Misconception(
             "it does not matter, it says",
             _says_it_does_not_matter,
-            "You say that these predictions do not need the head, and without it they get worse, by more than two standard errors more than the others. `loss_without` gives the numbers. Report what was measured.",
+            "You say that these predictions do not need the head, and without it they get worse, "
+            "by more than two standard errors more than the others. `loss_without` gives the "
+            "numbers. Report what was measured.",
         ),
         Misconception(
             "the wrong predictions",
             _first_lines,
-            "You say that these predictions need the head, and they do not need it more than the others. Which ones would? Follow the story: what is predicted at the queries that read your places?",
+            "You say that these predictions need the head, and they do not need it more than the "
+            "others. Which ones would? Follow the story: what is predicted at the queries that "
+            "read your places?",
         ),
         Misconception(
             "one sentence",
             _one_sentence,
-            "The measurements are in order, and the story is missing: 40 to 300 words, for someone who has not seen the picture. What it reads, when, how you know, and what you did *not* show.",
+            "The measurements are in order, and the story is missing or too long: 40 to "
+            "300 words, for someone who has not seen the picture. What it reads, when, how you know, and what "
+            "you did *not* show.",
         ),
     ),
     hints=(
-        "Begin with a picture: `capture` a text, draw the heads of one layer, and put into words what one of them seems to do.",
-        "Make the words a mask: for each query, which keys? `attention_on(weights, mask)` against `chance_of(mask)` says whether you are right, for all heads of a layer at once.",
-        "Then ask which predictions it should help, and let `loss_without` tell. “It does not matter” is a finding, too.",
+        "Begin with a picture: `capture` a text, draw the heads of one layer, and put into words "
+        "what one of them seems to do.",
+        "Make the words a mask: for each query, which keys? `attention_on(weights, mask)` against "
+        "`chance_of(mask)` says whether you are right, for all heads of a layer at once.",
+        "Then ask which predictions it should help, and let `loss_without` tell. “It does not "
+        "matter” is a finding, too.",
         "The worked example above meets the rubric: change one thing at a time until it is yours.",
     ),
-    why="A picture suggests, a score against chance confirms, and an ablation says whether it matters. The rubric measures on text that you did not choose. Whether the words are true to the numbers, another reader has to tell you.",
+    why="A picture suggests, a score against chance confirms, and an ablation says whether it "
+    "matters. The rubric measures on text that you did not choose. Whether the words are true to "
+    "the numbers, another reader has to tell you.",
 )
 
 EXERCISES = (ROUTE, MIX, ACTIVE, BALANCE, ROOM, STORY)
 
 QUIZ = (
     Question(
-        "A layer has 8 experts, and each token goes through 2. Compared with a layer that has one of these experts …",
+        "A layer has 8 experts, and each token goes through 2. Compared with a layer that has one "
+        "of these experts …",
         (
             Choice(
                 "it has about 8 times the parameters and takes about twice the arithmetic.",
@@ -774,7 +1039,8 @@ QUIZ = (
             Choice(
                 "it has twice the parameters and takes 8 times the arithmetic.",
                 False,
-                "The other way round: parameters go with the number of experts, arithmetic with how many are chosen.",
+                "The other way round: parameters go with the number of experts, arithmetic with "
+                "how many are chosen.",
             ),
             Choice(
                 "it needs no more memory, since six experts are idle.",
@@ -787,7 +1053,8 @@ QUIZ = (
         "Why is the gate of a single chosen expert its probability among *all* experts?",
         (
             Choice(
-                "Because a softmax over one score is always 1, and the router would get no gradient from the prediction.",
+                "Because a softmax over one score is always 1, and the router would get no "
+                "gradient from the prediction.",
                 True,
                 "The choice itself has no gradient; the gate is how the router learns.",
             ),
@@ -817,7 +1084,8 @@ QUIZ = (
             Choice(
                 "The model predicts badly.",
                 False,
-                "It says nothing about predictions. In our runs the loss on the text was the same with a load of nearly one expert as with an even load.",
+                "It says nothing about predictions. In our runs the loss on the text was the same "
+                "with a load of nearly one expert as with an even load.",
             ),
         ),
     ),
@@ -842,12 +1110,14 @@ QUIZ = (
             Choice(
                 "Whether it happens depends on other tokens of the batch.",
                 True,
-                "With a capacity tokens compete, even those of different texts. That is why ours holds in training only.",
+                "With a capacity tokens compete, even those of different texts. That is why ours "
+                "holds in training only.",
             ),
         ),
     ),
     Question(
-        "Our induction model completes a dictionary that it has never met, better with every repetition. What has changed between the first repetition and the fifth?",
+        "Our induction model completes a dictionary that it has never met, better with every "
+        "repetition. What has changed between the first repetition and the fifth?",
         (
             Choice(
                 "The context: there are more examples for its heads to find.",
@@ -862,7 +1132,8 @@ QUIZ = (
             Choice(
                 "Nothing: any language model does that.",
                 False,
-                "Our character GPT does not: a text that it reads twice surprises it as much the second time.",
+                "Our character GPT does not: a text that it reads twice surprises it as much the "
+                "second time.",
             ),
         ),
     ),

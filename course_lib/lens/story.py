@@ -29,6 +29,7 @@ WINDOWS = 10  # of a part, at most
 LEAST_QUERIES = 100  # that have a place to read
 CHANCE = 0.25  # more would be "it reads something"
 TIMES_CHANCE = 2.0
+LEAST_ATTENTION = 0.1  # with less, nearly all that the head reads is elsewhere
 WORDS = (40, 300)
 STANDARD_ERRORS = 2.0
 
@@ -161,8 +162,7 @@ def rubric(story: Story, model: GPT, tokenizer: CharTokenizer, tokens: Tensor) -
             "places",
             clear,
             f"{queries:,} queries have one; reading evenly gives it {chance:.3f}",
-            f"name places that at least {LEAST_QUERIES} queries have, and so few that reading "
-            f"evenly gives them at most {CHANCE}",
+            _fewer_or_more(queries),
         )
     ]
     if not clear:
@@ -172,10 +172,10 @@ def rubric(story: Story, model: GPT, tokenizer: CharTokenizer, tokens: Tensor) -
     found.append(
         Criterion(
             "reading",
-            score >= TIMES_CHANCE * chance,
+            score >= max(TIMES_CHANCE * chance, LEAST_ATTENTION),
             f"{score:.3f}, which is {score / chance:.1f} times chance",
-            f"it has to read them at least {TIMES_CHANCE:g} times as much as chance: look for "
-            "another head, or for other places",
+            f"it has to give them at least {TIMES_CHANCE:g} times as much as chance does, and "
+            f"{LEAST_ATTENTION:g} of its attention: look for another head, or for other places",
         )
     )
     need = loss_without(model, tokens, story.layer, story.head, predictions)
@@ -198,6 +198,12 @@ def rubric(story: Story, model: GPT, tokenizer: CharTokenizer, tokens: Tensor) -
         )
     )
     return found
+
+
+def _fewer_or_more(queries: int) -> str:
+    if queries < LEAST_QUERIES:
+        return f"name places that more queries have, at least {LEAST_QUERIES} in these windows"
+    return f"name fewer places, so that reading evenly gives them at most {CHANCE}"
 
 
 def _require_mask(name: str, mask: object, shape: tuple[int, ...]) -> None:

@@ -62,7 +62,7 @@ def route(scores: Tensor, k: int, capacity: int | None = None) -> Routing:
     over one is 1 whatever the score, and would teach the router nothing. For more it is the softmax
     over the chosen k (Mixtral; Jiang et al. 2024, arXiv 2401.04088): their probabilities, rescaled
     to sum to 1. capacity: how many choices an expert takes; first come, first served, in the order
-    of the tokens and each token's best first.
+    of the tokens (one token's choices are different experts and do not compete).
     """
     probabilities = scores.softmax(dim=-1)
     best, chosen = scores.topk(k, dim=-1)

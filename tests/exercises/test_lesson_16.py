@@ -184,3 +184,9 @@ def test_a_wrong_way_is_refused(exercise, answer):
 def test_a_story_that_is_none_is_refused():
     for answer in (lambda: "head 0 reads", lambda: None, lambda: lesson_16._changed(layer=9)):
         assert examine(find("16.story"), answer).status == "not yet"
+
+
+def test_a_head_that_mostly_reads_elsewhere_is_no_story():
+    """Layer 3's head 0 gives the places 4 times chance, which is 0.06 of its weight."""
+    verdict = examine(find("16.story"), lambda: lesson_16._changed(layer=3))
+    assert verdict.status == "not yet" and "of its attention" in verdict.message, verdict
