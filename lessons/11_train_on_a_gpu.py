@@ -215,7 +215,7 @@ for name, dtype in formats.items():
 assert peak > 1e8 and 1e15 < work["gpu"] < 3e15  # of the cell before
 
 # %% [markdown] name="formats-answer"
-# **float16** spends its bits on precision: 1.001 is nearly right, but 70,000 is infinite and 10⁻⁸ is nothing.
+# (Lessons 03 and 07 met both.) **float16** spends its bits on precision: 1.001 is nearly right, but 70,000 is infinite and 10⁻⁸ is nothing.
 # **bfloat16** spends them on range, that of float32, with steps of nearly one percent: 1.001 is 1. So products are
 # computed in 16 bits, and what must not be lost is kept in 32: this is **mixed precision** (Micikevicius et al. 2018).
 #
@@ -445,8 +445,8 @@ del trainers, trainer, model  # and the memory that they hold
 # ## What does a recipe gain?
 #
 # Faster steps are one half. The other: steps that learn more. Lesson 10 ended with the preset `quick`, which comes out
-# near `plain` in less than a tenth of its time. What did it? `quick` *is* `plain` with nine changes, and so it is
-# written down:
+# near `plain` in less than a tenth of its time. What did it? `quick` *is* `plain` with nine changes, some
+# of several settings, and so it is written down:
 
 # %% name="changes"
 from course_lib.training.presets import PLAIN, TO_QUICK, steps_of
@@ -564,7 +564,7 @@ for name, corpus in corpora.items():
 #
 # The loss on Tang verse is far higher. Is Chinese harder, or our model worse at it? A new model knows nothing and pays
 # ln V: the alphabet of the poems has 3,002 characters, so it starts higher. And a Chinese character says more than a
-# letter. To compare, one needs the same unit, and the usual one is **bits per** something: 1 nat is 1/ln 2 bits, and a
+# letter. To compare, one needs the same unit, and the usual one is **bits per** something (lesson 01: per character): 1 nat is 1/ln 2 bits, and a
 # loss is a mean over *tokens*, of which a text may have more or fewer than characters or bytes.
 #
 # On paper: 4 tokens of 1.5 nats each cost 6 nats, or 6/ln 2 = 8.66 bits. If the text has 12 bytes, that is 0.72 bits
@@ -592,10 +592,19 @@ for name, corpus in corpora.items():
           f"(an even guess: {math.log2(corpus.tokenizer.vocab_size):.2f}), "
           f"{bits_per_unit(loss, tokens, in_bytes):.2f} bits per byte of UTF-8")  # fmt: skip
 
+twin = corpora["tang"].tokenizer.encode("\n那只动物没有过马路，因为太累了。")  # without 它, which no poem has
+with torch.no_grad():
+    logits = shipped["tang"][0].eval()(twin[None, :-1])
+twin_loss = torch.nn.functional.cross_entropy(logits[0], twin[1:]).item()
+print(f"our sentence: {twin_loss:.1f} nats a character; a new model pays {math.log(3002):.1f}")
+
 # %% [markdown] name="bits-answer"
 # Per character the poems cost more than two and a half times as much; per byte, less than Shakespeare, since a Chinese
 # character has three bytes in UTF-8. Neither number says which language is *harder*, and no loss can be compared across
 # corpora as if it were a mark. Bits per byte compares **models** with different vocabularies on the **same** text.
+#
+# Our sentence about the animal costs the model of Tang verse nearly what a new one would pay: it is prose of today, and a
+# loss is always that of a model *on a text*.
 #
 # ## Does it keep the form?
 #
@@ -650,7 +659,8 @@ assert all(len(ax.patches) == 15 for ax in axes)
 # %% [markdown] name="verse-answer"
 # The form is there: five or seven, hardly ever six, and hardly a poem mixes them. Shuffled commas give no such lengths.
 # Yours, after a run of its own, is on its way or there. Whether it is *poetry* is another question, and counting does
-# not answer it. ([Lesson 13](13_look_inside.ipynb) looks for the heads that count.)
+# not answer it. ([Lesson 13](13_look_inside.ipynb) finds heads that look back to where a line began, and one that minds
+# the rhyme.)
 #
 # ## Several GPUs
 #

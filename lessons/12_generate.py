@@ -16,7 +16,8 @@
 # 5. work out how many bytes a cache takes, for a model of any size.
 #
 # **What you need.** The mask of [lesson 04](04_causal_mask.ipynb), RoPE from [lesson 07](07_rotary_positions.ipynb),
-# the GPT of [lesson 09](09_a_gpt_from_its_parts.ipynb). **Time:** 60 minutes, 25 of them for four exercises.
+# the GPT of [lesson 09](09_a_gpt_from_its_parts.ipynb). **Time:** 60 minutes, 29 of them for four exercises. A good
+# place for a break: after *Write*.
 
 # %% name="setup"
 import torch
@@ -100,7 +101,8 @@ for temperature in (0.5, 1.0, 2.0):
     assert torch.allclose(by_library, torch.tensor(shares, dtype=torch.float64), atol=1e-6)
 
 # %% [markdown] name="tiny-answer"
-# **Temperature** divides the logits before the softmax (the name comes from physics; lesson 03 met it as √d_k). Below 1
+# **Temperature** divides the logits before the softmax (the name comes from physics; lesson 03 did so to
+# attention's scores). Below 1
 # what is likely gets likelier; towards 0 nothing else is left, which is greedy; above 1 all draw closer.
 #
 # And to draw? Lay the probabilities end to end on a line from 0 to 1, choose a point, see whose stretch it is in.
@@ -332,7 +334,8 @@ for layer, causal in ((0, True), (2, True), (0, False), (2, False)):
 # **Why not keep queries?** A query is used once, by its own token. Nobody ever asks for it again.
 #
 # **Look for** the one dark row on the left: all that a new token costs. The pale rows were computed when their tokens
-# came. On the right three come at once, and a token reads the last five, itself included (the **window**), so five are
+# came. On the right three come at once, and a token reads the last five, itself included (attention's **window**; lesson 10's windows
+# were pieces of text), so five are
 # held: which has been forgotten, and why is there a staircase?
 
 # %% name="cache-picture"
@@ -405,9 +408,10 @@ mask_after = check("12.mask", mask_after)
 #
 # In between, lay the new keys and values after the layer's kept ones (axis 2 are the positions). And when the text
 # outgrows the window, keep the last `window` of them. Mind the order: the mask has a column for *every* held and new
-# key, so **read first, forget afterwards**. (ALiBi is left out; the library's cache adds its bias to the scores.)
+# key, so **read first, forget afterwards**. (ALiBi is left out; the library's cache adds its bias to the scores.
+# `kv_head` in the docstring: heads with keys of their own; here each has.)
 #
-# **Exercise 12.cached · ★★★ · 12 min.** The check feeds it a prompt in one piece, in pieces, token by token, in batches,
+# **Exercise 12.cached · ★★★ · 15 min.** The check feeds it a prompt in one piece, in pieces, token by token, in batches,
 # and far past the window, in models of several shapes, and compares with `model(tokens, window=window)`. It also counts
 # what went through the layers, and what is kept.
 
@@ -654,7 +658,7 @@ assert taken["all anew"][-1] > 5 * taken["from the cache"][-1], "far apart at th
 # The cache holds a key and a value for each token, in each layer, for each of the heads that have keys of their own
 # (`kv_heads`; fewer than heads in [lesson 15](15_smaller_caches.ipynb)), for each text of the batch.
 #
-# **Exercise 12.bytes · ★ · 2 min.** In float16 a number takes two bytes.
+# **Exercise 12.bytes · ★ · 3 min.** In float16 a number takes two bytes.
 
 # %% name="ex-bytes" tags=["exercise"] course={"exercise": "12.bytes"}
 def cache_bytes(batch, length, n_layers, kv_heads, d_head, bytes_per_number):

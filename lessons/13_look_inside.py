@@ -115,7 +115,7 @@ for name, sought in {"previous": {1: 0, 2: 1, 3: 2, 4: 3}, "induction": {3: 1, 4
 # | symbol | in code | is |
 # |---|---|---|
 # | $A_{qk}$ | `weights`, (batch, head, query, key) | weight of query q on key k |
-# | $S(q)$ | a row of `places`, (batch, query, key), bool | the keys that the type would read |
+# | $S(q)$ | a row of `places`, a mask here: (batch, query, key), bool | the keys that the type would read (a set, no matrix) |
 # | $Q$ | `places.any(dim=-1)` | queries for which the type can exist |
 # | $q + 1$ | | tokens that query q may read, itself included |
 #
@@ -307,8 +307,8 @@ on_stop = sum(seen_maps[3][at].item() for at in last_stop) / len(last_stop)
 print("Tang's 1.1, its weight on the last ⏎ or ，:", round(on_stop, 1))
 
 # %% [markdown] name="explorer-text"
-# A column begins at a newline and ends with the next: from all over its line, Shakespeare's 3.2 looks back at where
-# the line began. Tang's 1.1 does so even more, and not only at ⏎. It reads the last ⏎ *or* ，, where the half-line
+# A column begins at a newline and ends with the next: from all over its line, at the ends of words most of all
+# ([lesson 00](00_start_here.ipynb)), Shakespeare's 3.2 looks back at where the line began. Tang's 1.1 does so even more, and not only at ⏎. It reads the last ⏎ *or* ，, where the half-line
 # began. Its score for *newline*, 0.36, was no more than half the truth: a score is as good as the rule that we
 # thought of.
 #
@@ -670,32 +670,38 @@ for name, heads in groups.items():
     print(f"without {name:24}", "as before" if left > before - 0.05 else "guessing" if left < 0.1 else "much is lost")
 
 # %% [markdown] name="redundant-answer"
-# Without one the model does as before, without all it guesses. So a head whose loss costs nothing may be doing just
-# what the model lives by; the others do it as well. To find out, silence *groups*. (Of previous-token heads this
-# model has one good one, and misses it.)
+# Without one the model does as before, without all it guesses. So a head that costs nothing may be doing just
+# what the model lives by; the others do it as well. To find out, silence *groups*.
 
 # %% [markdown] name="practice"
 # ## In practice
 #
 # **What heads others found.** In BERT: heads for the token before or after, for separators (a place to rest), for
-# objects of verbs and for mentions of the same thing (Clark et al. 2019). The names are ours, and a head may have
-# several jobs.
+# objects of verbs and for mentions of the same thing (Clark et al. 2019). The names are ours.
 #
-# **Is attention an explanation?** Jain & Wallace (2019) altered the weights of trained RNN classifiers a great deal,
+# **Is attention an explanation?** Jain & Wallace (2019) altered the weights of trained RNN classifiers greatly,
 # and the answers often stayed. Wiegreffe & Pinter (2019) reply that it depends on what one calls an explanation, and
-# that weights are no part to be exchanged apart from the model that was trained with them; they propose tests. Either
-# way, a picture of weights alone proves nothing. Besides, what a head of layer 3 reads at a place is no longer the
+# propose tests. Either way, a picture of weights alone proves nothing. Besides, what a head of layer 3 reads at a place is no longer the
 # character alone: the stream holds what earlier layers brought there.
 #
-# **Cost.** Capture keeps h·n² weights a layer: for 32 layers of 32 heads and 4,096 tokens in 16 bits 34 GB. One
-# captures short texts.
+# **And our sentence?** In Shakespeare's 3.2, *it* gives *animal* half of its weight and *road* nearly none. So it knows
+# what is tired? *because*, one word before, gives *animal* as much; and with the two nouns exchanged, *it* reads *animal*
+# and *road* about alike, and little of either. The first picture fitted a story; that made it no finding.
 #
-# **From the command line:**
-# `python -m course_lib attention --checkpoint data/checkpoints/tang --text "床前看月光" --layer 3 --out heads.png` draws
-# all heads of a layer.
+# **Cost.** Capture keeps h·n² weights a layer: for 32 layers of 32 heads and 4,096 tokens in 16 bits 34 GB.
 
 # %% name="practice-numbers"
 assert round(32 * 32 * 4096**2 * 2 / 1e9) == 34  # layers, heads, weights, bytes
+
+for nouns in (("animal", "road"), ("road", "animal")):
+    sentence = "The {} did not cross the {} because it was too tired.".format(*nouns)
+    weights = capture(models["shakespeare"], corpora["shakespeare"].tokenizer.encode(sentence)[None]).layer(3)[0, 2]
+    for reader in ("because", "it"):
+        query = sentence.index(f" {reader} ") + len(reader)  # its last letter
+        read = {n: weights[query, (at := sentence.index(n)) : at + len(n)].sum().item() for n in nouns}
+        print(f"{sentence[:12]}… {reader} reads", *(f"{noun} {read[noun]:.1f}" for noun in sorted(read)))
+        close = abs(read["animal"] - (0.5 if nouns[0] == "animal" else 0.06)) < 0.06
+        assert close and read["road"] < 0.13
 
 # %% [markdown] name="recap"
 # ## Recap

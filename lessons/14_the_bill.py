@@ -151,7 +151,7 @@ assert largest_made["PyTorch's"] == [4 * n * 64 * 4 for n in sizes], "heads · n
 # section 2.1) give 40–80 GB of HBM at 1.5–2.0 terabytes a second, and on each of its 108 processors 192 KB of SRAM,
 # at about 19 terabytes a second together.
 #
-# Attention written out is three programs, one after the other (a program on a GPU is called a **kernel**): scores;
+# Attention written out is three programs, one after the other (a program on a GPU is called a **kernel**, the third of that name): scores;
 # softmax; mixing. Each fetches its input from the archive and carries its result back. So the n² scores travel out
 # and in, and the n² weights again, while the units wait. For the attention of GPT-2 medium on an A100 (1,024 tokens,
 # 16 heads, 64 texts at once), forward and back, the paper reports (figure 2):
@@ -212,7 +212,7 @@ print(f"output {mixed / total:.2f}")
 # |---|---|---|---|
 # | $m$ | `largest` | (…, query, 1) | the largest score so far |
 # | $\ell$ | `total` | (…, query, 1) | the sum so far, measured by $m$ |
-# | $o$ | `mixed` | (…, query, d_value) | the values so far, mixed by the same numbers |
+# | $o$ | `mixed` | (…, query, d_v) | the values so far, mixed by the same numbers |
 # | $1, 2$ | `one`, `other` | | two parts of the keys |
 #
 # At the end $o / \ell$ is the output. $e^{m_1 - m}$ brings a part from its own scale to the common one; it is never
@@ -279,7 +279,7 @@ assert all(abs(share - 1 / parts) < 0.05 for share, parts in zip(right_shares, (
 def merge(one, other):
     """What is known after two parts of the keys: each (largest, total, mixed), and so is the result.
 
-    largest and total: (..., query, 1), mixed: (..., query, d_value), as in the formula. One of the
+    largest and total: (..., query, 1), mixed: (..., query, d_v), as in the formula. One of the
     parts may have read nothing for some queries: largest -inf, total 0 and mixed 0 there.
     """
     raise NotImplementedError
@@ -320,7 +320,7 @@ for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 2]):
 
 # %% name="ex-tiled" tags=["exercise"] course={"exercise": "14.tiled"}
 def tiled_attention(query, key, value, query_tile, key_tile):
-    """Causal attention by tiles: (..., position, d) each → (..., position, d_value), dtype of query.
+    """Causal attention by tiles: (..., position, d) each → (..., position, d_v), dtype of query.
 
     Holds no (query, key) matrix, of scores or of a mask. A tile of keys that lies wholly in the
     future of a tile of queries is not read. Computed in float32, rounded at the end.
@@ -575,8 +575,8 @@ for words, noun, it in ((english, "animal", "it"), (list("那只动物没有过�
 
 # %% [markdown] name="window-loss-text"
 # What does a window cost? We put one on the shipped GPT, which was trained without, and measure the loss of the
-# second half of windows of 256 characters, on two pieces of the validation split. **Guess** from which window on it
-# hurts.
+# second half of texts of 256 characters (easier than lesson 10's whole split), at two places of the validation split.
+# **Guess** from which window on it hurts.
 
 # %% name="window-loss" tags=["nbval-ignore-output"]
 from torch.nn.functional import cross_entropy

@@ -656,9 +656,9 @@ assert [line.name for line in lines] == ["places", "reading", "need", "telling"]
 
 # %% [markdown] name="ex-story-text"
 # **Exercise 16.story · ★★★ · 15 min, or a weekend.** Yours. The best version starts with a text of your own:
-# `python -m course_lib train --corpus my.txt --preset laptop --out runs/mine`, then
-# `run="runs/mine", corpus="my.txt"`. The quick one asks another head of `"tang"` or `"shakespeare"`. (A tip: Tang
-# verse rhymes. In layer 3, where does head 0 look before the last character of a closing line?) For `"shakespeare"`,
+# `python -m course_lib train --corpus work/my.txt --preset laptop --out work/runs/mine` in the course's folder, then
+# `run="runs/mine", corpus="my.txt"` here, in `work/`. The quick one asks another head of `"tang"` or `"shakespeare"`. (A tip: Tang
+# verse rhymes. Lesson 13 found the head that minds it, 3.0; here the finding becomes a claim with its test.) For `"shakespeare"`,
 # `places_of_types` in `course_lib.lens.heads` has masks to begin with. A mask is a function of tokens and tokenizer.
 # “It does not matter” is a finding: say `matters=False`. The check hears your story on the validation part and on the
 # test part of your corpus.

@@ -29,7 +29,7 @@ def largest_and_total(chunks):
 def merge(one, other):
     """What is known after two parts of the keys: each (largest, total, mixed), and so is the result.
 
-    largest and total: (..., query, 1), mixed: (..., query, d_value), as in the formula. One of the
+    largest and total: (..., query, 1), mixed: (..., query, d_v), as in the formula. One of the
     parts may have read nothing for some queries: largest -inf, total 0 and mixed 0 there.
     """
     largest = torch.maximum(one[0], other[0])
@@ -40,7 +40,7 @@ def merge(one, other):
 
 
 def tiled_attention(query, key, value, query_tile, key_tile):
-    """Causal attention by tiles: (..., position, d) each → (..., position, d_value), dtype of query.
+    """Causal attention by tiles: (..., position, d) each → (..., position, d_v), dtype of query.
 
     Holds no (query, key) matrix, of scores or of a mask. A tile of keys that lies wholly in the
     future of a tile of queries is not read. Computed in float32, rounded at the end.
