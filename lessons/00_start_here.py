@@ -528,8 +528,8 @@ assert checked.returncode == 0, "a text of the data folder is missing or was cha
 # %% [markdown] name="map"
 # ## A map of the course
 #
-# Sixteen lessons of about an hour each, best in this order, and a field guide. Those without a link are
-# still being written.
+# Sixteen lessons of about an hour each, best in this order, and a field guide to look things up in.
+# Lessons 06, 07 and 08 name a place for a break, and keep their last part for another day.
 #
 # | | lesson | what you build |
 # |---|---|---|

@@ -75,7 +75,7 @@ from course_lib.data.corpora import load_corpus
 
 corpus = load_corpus("shakespeare")
 text, tokenizer = corpus.train, corpus.tokenizer  # (position,) characters as numbers
-T, V = 32, tokenizer.vocab_size
+T, n_characters = 32, tokenizer.vocab_size
 
 
 class Reader(nn.Module):
@@ -84,13 +84,14 @@ class Reader(nn.Module):
     def __init__(self, attend, d_model=64):
         super().__init__()
         self.attend = attend
-        self.token, self.place = nn.Embedding(V, d_model), nn.Embedding(T, d_model)
+        self.token_embedding = nn.Embedding(n_characters, d_model)
+        self.position_embedding = nn.Embedding(T, d_model)
         self.query, self.key, self.value = (nn.Linear(d_model, d_model, bias=False) for _ in "qkv")
-        self.scores = nn.Linear(d_model, V)
+        self.scores = nn.Linear(d_model, n_characters)
 
     def read(self, tokens):
         """What each token has become, (..., position, d_model), and the weights it read with."""
-        x = self.token(tokens) + self.place(torch.arange(tokens.shape[-1]))
+        x = self.token_embedding(tokens) + self.position_embedding(torch.arange(tokens.shape[-1]))
         output, weights = self.attend(self.query(x), self.key(x), self.value(x))
         return x + output, weights
 
@@ -124,7 +125,8 @@ attention = mine("02.attention")
 peeking, peeking_losses = train(attention)
 
 # %% name="peeking-curve"
-pairs = torch.bincount(text[:-1] * V + text[1:], minlength=V * V).view(V, V)  # (before, after)
+pairs = torch.bincount(text[:-1] * n_characters + text[1:], minlength=n_characters**2)
+pairs = pairs.view(n_characters, n_characters)  # (before, after)
 shares = pairs / pairs.sum(dim=1, keepdim=True)
 bigram_loss = -(pairs * shares.log()).nansum().item() / pairs.sum().item()
 
@@ -238,7 +240,7 @@ print(words[1], "reads, looking back:", looped_weights[1])
 #
 # $e^{-\infty}$ is 0, so a hidden token gets no weight and has no part in the sum below the line: each row is the softmax over what it may
 # read. `may_attend` is a **mask**. The one in the formula, True in the lower triangle, is the **causal mask**: what comes later
-# must not act on what came before. ($V$ in the formula are lesson 02's values; `V` in our code, as in ln V, is the number of characters.)
+# must not act on what came before. ($V$ in the formula are lesson 02's values, not the number of characters in lesson 01's ln V.)
 
 # %% [markdown] name="ex-mask-text"
 # **Exercise 04.mask · ★ · 4 min.** Make the causal mask. Row: who reads. Column: what is read.
@@ -350,7 +352,7 @@ tokens = tokenizer.encode(line)
 with torch.no_grad():
     for name, attend in {"no mask": attention, "0 after": struck_out, "causal": look_back}.items():
         torch.manual_seed(0)
-        print(f"{name:8} leaks: {leaks(Reader(attend), tokens, V)}")
+        print(f"{name:8} leaks: {leaks(Reader(attend), tokens, n_characters)}")
 
 # %% [markdown] name="one-pass-text"
 # ## One pass, T predictions
@@ -410,7 +412,7 @@ for seed in range(3):
 # %% name="honest-bounds"
 for seed in (0, 1):
     training, writing = losses["both ways", seed]
-    assert 0.05 < training < 0.15 and writing > math.log(V)
+    assert 0.05 < training < 0.15 and writing > math.log(n_characters)
     training, writing = losses["looking back", seed]
     assert abs(training - writing) < 1e-4 and 2.2 < writing < 2.4 < bigram_loss
 print("the same in training and in writing, when looking back:", abs(training - writing) < 1e-4)

@@ -394,14 +394,15 @@ class TwoQuestions(nn.Module):
 
     def __init__(self, n_heads, feed_forward=False, d_model=64):
         super().__init__()
-        self.token, self.place = nn.Embedding(KINDS, d_model), nn.Embedding(LENGTH, d_model)
+        self.token_embedding = nn.Embedding(KINDS, d_model)
+        self.position_embedding = nn.Embedding(LENGTH, d_model)
         self.attention = MultiHeadAttention(d_model, n_heads)
         layers = [nn.Linear(d_model, 4 * d_model), nn.GELU(), nn.Linear(4 * d_model, d_model)]
         self.after = nn.Sequential(*layers) if feed_forward else nn.Identity()
         self.read_outs = nn.ModuleList(nn.Linear(d_model, KINDS) for _ in range(2))
 
     def embed(self, tokens):
-        return self.token(tokens) + self.place.weight  # (batch, position, d_model)
+        return self.token_embedding(tokens) + self.position_embedding.weight  # (batch, position, d_model)
 
     def forward(self, tokens):
         read = self.after(self.attention(self.embed(tokens), may_attend))
@@ -561,7 +562,9 @@ for head in (0, 1):
 # another, and what a head reads is not all that it does.
 
 # %% [markdown] name="convolution-text"
-# ## Cousins: the kernels of a convolution
+# ## An aside: the kernels of a convolution, a head's cousins
+#
+# (For those who know convolutional networks. If you do not, go on at *In practice*: nothing later needs it.)
 #
 # A layer of a convolutional network has many **kernels**, small grids of weights (no kin of the notebook's kernel). Each
 # slides over the picture and looks for its own thing, an edge here, a patch of green there, and their findings are

@@ -17,7 +17,7 @@
 # 5. count a block's parameters, and say what the famous two thirds are two thirds of.
 #
 # **What you need.** Attention with heads and a mask (lessons 04 and 05), and what a gradient is. **Time:** 60 minutes, 24 of them
-# for four exercises.
+# for four exercises, as far as *Where the norm stands*; the rest takes 20 more, and may be read another day.
 
 # %% name="setup"
 import torch
@@ -140,7 +140,8 @@ def trained(careful, residual, seed):
     """The mean loss of the last 20 of 60 steps."""
     torch.manual_seed(seed)
     layers, embedding, head = tower(careful=careful), nn.Embedding(63, 32), nn.Linear(32, 63)
-    optimizer = torch.optim.Adam(nn.ModuleList([layers, embedding, head]).parameters(), lr=0.001, fused=True)
+    parameters = nn.ModuleList([layers, embedding, head]).parameters()
+    optimizer = torch.optim.Adam(parameters, lr=0.001, fused=True)  # fused: the same steps, sooner
     generator, losses = torch.Generator().manual_seed(seed), []
     for _ in range(60):
         inputs, targets = random_windows(corpus.train, 8, 16, generator)
@@ -446,7 +447,8 @@ for kind in small:
 
 # %% name="kinds-start"
 x = torch.randn(1_000, 64)
-for name, layer in {"GELU": library.FeedForward(64, 256, bias=False), "SwiGLU": library.SwiGLU(64, 171, bias=False)}.items():
+newborns = {"GELU": library.FeedForward(64, 256, bias=False), "SwiGLU": library.SwiGLU(64, 171, bias=False)}
+for name, layer in newborns.items():
     for matrix in layer.parameters():
         nn.init.normal_(matrix, std=0.02)
     print(f"drawn small, {name:6} writes numbers of size {layer(x).square().mean().sqrt():.3f}")
@@ -456,8 +458,9 @@ no_layer, with_gelu, with_swiglu = (sum(small[kind]) for kind in ("none", gelu, 
 assert max(small[gelu]) + 0.1 < min(small[swiglu]) and 4.5 > (no_layer - with_gelu) / (no_layer - with_swiglu) > 3.5
 assert sum(fitted[swiglu]) / 5 + 0.02 < sum(fitted[gelu]) / 5 < max(fitted["ReLU, width 256"])
 for losses in (small, fitted):
-    bent = losses["ReLU, width 256"], losses[gelu]
-    assert all(sum(five) / 5 + 0.06 < sum(losses["no activation"]) / 5 and max(five) < min(losses["no activation"]) for five in bent)
+    unbent = losses["no activation"]
+    for bent in (losses["ReLU, width 256"], losses[gelu]):
+        assert sum(bent) / 5 + 0.06 < sum(unbent) / 5 and max(bent) < min(unbent)
 assert sum(fitted["none"]) < sum(fitted["no activation"])
 for losses in (small, fitted):
     assert abs(sum(losses[gelu]) - sum(losses[gelu + ", RMSNorm"])) / 5 < 0.01
@@ -563,6 +566,9 @@ print("yours = library's:", torch.allclose(block(x, may_attend), theirs(x, torch
 # Behind the feed-forward layer only the changed token moves. Behind attention it is that token and all after it (the causal
 # mask), and the block inherits the triangle. So a model without attention could never know what stands before.
 #
+# **A good place for a break.** The rest may wait for another day. With a fresh kernel then, select this cell and choose
+# *Run → Run All Above Selected Cell*; what you have passed comes back.
+#
 # ## Where the norm stands
 #
 # The paper of 2017 put the norm elsewhere: norm(x + f(x)), *on* the stream, **Post-LN**. What you built, x + f(norm(x)), is
@@ -580,7 +586,7 @@ def draw_block(ax, post):
         ax.annotate("", (0.25, foot + 3.1), (2.6, foot + 3.1), arrowprops=arrow)
         ax.text(2.6, foot + 2, part, ha="center", va="center", bbox=box | {"fc": "#dbe9f6"})
         ax.text(*norm, "norm", ha="center", va="center", bbox=box)
-        ax.text(0, foot + 3.1, "+", ha="center", va="center", bbox={"boxstyle": "circle,pad=0.2", "fc": "white", "ec": "0.3"})
+        ax.text(0, foot + 3.1, "+", ha="center", va="center", bbox=box | {"boxstyle": "circle,pad=0.2"})
     ax.set(xlim=(-1.2, 4.6), ylim=(-1, 10.2), title="Post-LN: norm(x + f(x))" if post else "Pre-LN: x + f(norm(x))")
     ax.axis("off")
 
@@ -641,7 +647,8 @@ assert torch.allclose(torch.tensor(ax.lines[5].get_ydata()), post.mean(dim=0))
 for name, at in {"first": 0, "last": -1}.items():
     ratio = post[:, at].mean() / pre[:, at].mean()
     print(f"{name} block: Post-LN's gradient is about {ratio:.0f} times Pre-LN's")
-assert (pre[:, 0] > 1.5 * pre[:, -1]).all() and (post[:, 0] < 1.3 * pre[:, 0]).all() and (post[:, 0] > 0.7 * pre[:, 0]).all()
+assert (pre[:, 0] > 1.5 * pre[:, -1]).all()
+assert (post[:, 0] < 1.3 * pre[:, 0]).all() and (post[:, 0] > 0.7 * pre[:, 0]).all()
 assert (post[:, -1] > 2 * pre[:, -1]).all() and (post[:, 0] > post[:, -1] / 2).all(), "in every seed"
 
 # %% [markdown] name="at-birth-answer"

@@ -200,7 +200,8 @@ inputs, targets = random_windows(corpus.train, 16, 64, windows)  # pieces of tex
 
 def library_twin(gpt, positions="learned"):
     """The library's GPT with this one's numbers."""
-    twin = LibraryGPT(GPTConfig(vocab_size=63, context_length=64, n_layers=2, d_model=64, n_heads=2, positions=positions))
+    shape = {"context_length": 64, "n_layers": 2, "d_model": 64, "n_heads": 2}
+    twin = LibraryGPT(GPTConfig(vocab_size=63, positions=positions, **shape))
     numbers = {name.replace("position_embedding", "position_embedding.embedding"): number
                for name, number in gpt.state_dict().items()
                if positions == "learned" or "position" not in name}
@@ -283,7 +284,8 @@ for seed in range(3):
     gpt = newborn(seed)
     logits = gpt(inputs)
     repeats = (logits.argmax(dim=-1) == inputs).float().mean()
-    print(f"seed {seed}: first loss {first_loss(gpt):.0f}, largest logit {logits.amax(dim=-1).mean():.0f} on average,", end=" ")
+    largest = logits.amax(dim=-1).mean()
+    print(f"seed {seed}: first loss {first_loss(gpt):.0f}, largest logit {largest:.0f} on average,", end=" ")
     print(f"its own character expected at {repeats:.0%} of places")
 
 # %% [markdown] name="first-loss-answer"
@@ -510,7 +512,8 @@ x = yours.token_embedding(inputs)
 for block in yours.blocks:
     block.attention = RotaryAttention(block.attention, n_heads=4)
     x = block(x, torch.ones(64, 64, dtype=torch.bool))  # everyone may read everyone
-print("your parts without the mask = Encoder:", torch.allclose(yours.head(yours.final_norm(x)), encoder(inputs), atol=1e-3))
+unmasked = yours.head(yours.final_norm(x))
+print("your parts without the mask = Encoder:", torch.allclose(unmasked, encoder(inputs), atol=1e-3))
 
 # %% name="bert" tags=["nbval-ignore-output"]
 fillers, right = {}, {}
@@ -670,7 +673,8 @@ from course_lib.plots import heatmap, shown
 assert exact["copy:"] > 0.7 and exact["reverse:"] > 0.7, "copy and reverse are learned"
 print("sort takes longer:", exact["sort:"] < min(exact["copy:"], exact["reverse:"]))
 for row in table["exact"]:
-    print(f"{row['task']:8} after {row['steps']:4} steps, three seeds:", "  ".join(f"{share:.0%}" for share in row["shares"]))
+    shares = "  ".join(f"{share:.0%}" for share in row["shares"])
+    print(f"{row['task']:8} after {row['steps']:4} steps, three seeds:", shares)
 
 figure, grid = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
 for task, ax in zip(tasks, grid, strict=True):

@@ -21,6 +21,7 @@ LAST_LESSON = 17
 SECTIONS = ("title", "goals", "setup", "question", "formula", "recap", "quiz", "sources", "next")
 GUIDE = {"text cells": (15, 30), "code cells": (15, 25), "words": (1200, 2500)}
 CODE_LINES = 25
+CODE_COLUMNS = 120
 SETUP_LINES = 8
 QUIZ_QUESTIONS = (4, 6)
 LEAST_EXERCISES = 2
@@ -63,7 +64,7 @@ def lesson_problems(lesson: Lesson, registry: Registry | None = None) -> list[st
     """Every rule of the template that a lesson breaks: file, cell, rule, remedy."""
     known = registry_of(lesson.number) if registry is None else registry
     found: list[Problem] = []
-    for rule in (_words, _stray_bullets, _links, _pairs, _asserted):
+    for rule in (_words, _stray_bullets, _wide_code, _links, _pairs, _asserted):
         found += rule(lesson)
     for rule in (_registered, _announced, _quiz):
         found += rule(lesson, known)
@@ -89,6 +90,18 @@ def _stray_bullets(lesson: Lesson) -> Iterator[Problem]:
         for before, line in pairwise(_FENCED.sub("", cell.source).split("\n")):
             if _BULLET.match(line) and before.strip() and not _IN_A_LIST.match(before):
                 yield cell, f"has a line that begins {line[:12]!r} in a sentence; wrap it elsewhere"
+
+
+def _wide_code(lesson: Lesson) -> Iterator[Problem]:
+    """A line that is wider than its cell has to be scrolled to be read."""
+    for cell in _of_kind(lesson, "code"):
+        for number, line in enumerate(cell.source.splitlines(), start=1):
+            if len(line) > CODE_COLUMNS:
+                yield (
+                    cell,
+                    f"has {len(line)} columns in line {number}, at most {CODE_COLUMNS}; "
+                    "lay it out in two lines",
+                )
 
 
 def _links(lesson: Lesson) -> Iterator[Problem]:

@@ -176,29 +176,19 @@ QUIZ = (
     Question(
         "A model that knows nothing guesses evenly among 63 characters. What does each character cost it?",
         (
-            Choice("ln 63 ≈ 4.14", True, "Each has p = 1/63, and −ln(1/63) = ln 63."),
+            Choice("0", False, "Only what was certain, with p = 1, costs nothing."),
             Choice(
                 "63",
                 False,
                 "That is the number of possibilities; the cost is its logarithm.",
             ),
             Choice("1/63 ≈ 0.016", False, "That is the probability; its cost is −ln(1/63)."),
-            Choice("0", False, "Only what was certain, with p = 1, costs nothing."),
+            Choice("ln 63 ≈ 4.14", True, "Each has p = 1/63, and −ln(1/63) = ln 63."),
         ),
     ),
     Question(
         "Which of these are true of exercises?",
         (
-            Choice(
-                "After a wrong answer you can run the rest of the notebook all the same.",
-                True,
-                "`check` then hands back the course's own answer, so that every later cell works.",
-            ),
-            Choice(
-                "Hints and solutions cost nothing.",
-                True,
-                "Hints are counted, so that you can see what was hard for you, and nothing more.",
-            ),
             Choice(
                 "What passed is lost when you close the notebook.",
                 False,
@@ -209,16 +199,25 @@ QUIZ = (
                 False,
                 "Type it yourself, understand it, and it passes like any other answer.",
             ),
+            Choice(
+                "After a wrong answer you can run the rest of the notebook all the same.",
+                True,
+                "`check` then hands back the course's own answer, so that every later cell works.",
+            ),
+            Choice(
+                "Hints and solutions cost nothing.",
+                True,
+                "Hints are counted, so that you can see what was hard for you, and nothing more.",
+            ),
         ),
     ),
     Question(
         "You changed cells here and there, and now one complains about a name that “is not defined”.",
         (
             Choice(
-                "Restart the kernel and run all cells.",
-                True,
-                "The kernel remembers only what was run, in the order you ran it. A fresh start from the top "
-                "clears up most riddles.",
+                "Delete your progress.",
+                False,
+                "Progress lies in a file of its own and has no part in this.",
             ),
             Choice(
                 "Install the course anew.",
@@ -227,9 +226,10 @@ QUIZ = (
                 "enough.",
             ),
             Choice(
-                "Delete your progress.",
-                False,
-                "Progress lies in a file of its own and has no part in this.",
+                "Restart the kernel and run all cells.",
+                True,
+                "The kernel remembers only what was run, in the order you ran it. A fresh start from the top "
+                "clears up most riddles.",
             ),
         ),
     ),

@@ -1073,9 +1073,9 @@ QUIZ = (
         "What is its mean surprise on this text?",
         (
             Choice(
-                "Infinite.",
-                True,
-                "−ln 0 is infinite, and one infinite term makes the mean infinite.",
+                "ln 63.",
+                False,
+                "That is the price of an even guess. A zero is a much stronger claim: never.",
             ),
             Choice(
                 "Hardly changed: one pair in 100,000 cannot matter.",
@@ -1083,20 +1083,15 @@ QUIZ = (
                 "It would not, if its surprise were finite. At p = 0 it is not.",
             ),
             Choice(
-                "ln 63.",
-                False,
-                "That is the price of an even guess. A zero is a much stronger claim: never.",
+                "Infinite.",
+                True,
+                "−ln 0 is infinite, and one infinite term makes the mean infinite.",
             ),
         ),
     ),
     Question(
         "A model has a loss of 1.386 = ln 4 nats per character. What does that mean?",
         (
-            Choice(
-                "2 bits per character.",
-                True,
-                "1.386 / 0.693 = 2.",
-            ),
             Choice(
                 "It is as uncertain as an even guess among 4 characters.",
                 True,
@@ -1107,6 +1102,11 @@ QUIZ = (
                 False,
                 "A mean surprise does not say how often the likeliest character comes: some guesses are "
                 "nearly certain, others wide open.",
+            ),
+            Choice(
+                "2 bits per character.",
+                True,
+                "1.386 / 0.693 = 2.",
             ),
         ),
     ),

@@ -624,11 +624,9 @@ QUIZ = (
         "Why can one pass of this lesson's attention not make “it” read “animal” beside “tired” and “road” beside “wide”?",
         (
             Choice(
-                "The ratio of two weights of one query depends on that query and those two keys only.",
-                True,
-                "The sum below the line cancels in the ratio, and with it every other word. In one "
-                "pass “it” asks the same question in both sentences, and “animal” and “road” offer the "
-                "same keys.",
+                "“tired” stands too far from “it”.",
+                False,
+                "Distance plays no part: our attention does not even know where words stand.",
             ),
             Choice(
                 "One pass has too few parameters; larger matrices would do it.",
@@ -637,9 +635,11 @@ QUIZ = (
                 "about what cancels.",
             ),
             Choice(
-                "“tired” stands too far from “it”.",
-                False,
-                "Distance plays no part: our attention does not even know where words stand.",
+                "The ratio of two weights of one query depends on that query and those two keys only.",
+                True,
+                "The sum below the line cancels in the ratio, and with it every other word. In one "
+                "pass “it” asks the same question in both sentences, and “animal” and “road” offer the "
+                "same keys.",
             ),
         ),
     ),
@@ -647,15 +647,15 @@ QUIZ = (
         "You shuffle the words of a text and run this lesson's self-attention again.",
         (
             Choice(
+                "The outputs are the same vectors, shuffled along.",
+                True,
+                "This is permutation equivariance: a word gets the same mixture wherever it stands.",
+            ),
+            Choice(
                 "The outputs do not change at all.",
                 False,
                 "That would be invariance. Row 0 of the output belongs to whatever word is at place "
                 "0 now, so the rows move with their words.",
-            ),
-            Choice(
-                "The outputs are the same vectors, shuffled along.",
-                True,
-                "This is permutation equivariance: a word gets the same mixture wherever it stands.",
             ),
             Choice(
                 "Each output changes in an unforeseeable way.",
@@ -668,16 +668,6 @@ QUIZ = (
         "Which of these does training change directly?",
         (
             Choice(
-                "The matrices that make queries, keys and values.",
-                True,
-                "They are the layer's parameters; gradient descent adjusts them.",
-            ),
-            Choice(
-                "The n × n attention weights.",
-                False,
-                "They are computed anew from each text, and exist for that text only.",
-            ),
-            Choice(
                 "The vectors that the words start from.",
                 True,
                 "The embedding is a matrix of parameters too: lesson 01 looks tokens up in it.",
@@ -686,6 +676,16 @@ QUIZ = (
                 "The factor 1/√d_k.",
                 False,
                 "It follows from the width of the vectors and is no parameter; lesson 03 derives it.",
+            ),
+            Choice(
+                "The matrices that make queries, keys and values.",
+                True,
+                "They are the layer's parameters; gradient descent adjusts them.",
+            ),
+            Choice(
+                "The n × n attention weights.",
+                False,
+                "They are computed anew from each text, and exist for that text only.",
             ),
         ),
     ),
@@ -698,15 +698,15 @@ QUIZ = (
                 "Not the word's vector is mixed in, but its value, which here holds nothing.",
             ),
             Choice(
-                "The softmax gives the weight to other words.",
-                False,
-                "Values come after the softmax and cannot change the weights.",
-            ),
-            Choice(
                 "“it” receives almost nothing from it.",
                 True,
                 "The weight says where it read, the value what was passed on; 0.95 times nothing is "
                 "nothing.",
+            ),
+            Choice(
+                "The softmax gives the weight to other words.",
+                False,
+                "Values come after the softmax and cannot change the weights.",
             ),
         ),
     ),

@@ -742,16 +742,16 @@ QUIZ = (
         "Why are the scores of attention divided by √d_k?",
         (
             Choice(
-                "So that each row of weights sums to 1.",
-                False,
-                "The softmax sees to that, whatever the scale.",
-            ),
-            Choice(
                 "Dot products of independent entries (mean 0, variance 1) have a spread of √d_k; unscaled, longer vectors "
                 "saturate the softmax, at random, and more and more queries get no gradient.",
                 True,
                 "Variances add up over d_k terms, so the spread is √d_k, and dividing by it makes it 1 "
                 "at any length: weights neither one-hot nor flat, and gradients that flow.",
+            ),
+            Choice(
+                "So that each row of weights sums to 1.",
+                False,
+                "The softmax sees to that, whatever the scale.",
             ),
             Choice(
                 "So that a long text does not have larger scores than a short one.",
@@ -771,9 +771,9 @@ QUIZ = (
         "d_k grows from 64 to 256. What happens to the spread of unscaled scores of independent entries (mean 0, variance 1)?",
         (
             Choice(
-                "It doubles.",
-                True,
-                "Four times the terms, four times the variance, and the root of that: from 8 to 16.",
+                "It stays, since positive and negative terms cancel.",
+                False,
+                "They cancel in the mean, which stays 0. What is left over grows with √d_k.",
             ),
             Choice(
                 "It is four times as large.",
@@ -781,9 +781,9 @@ QUIZ = (
                 "The variance is. The spread is its root; terms of either sign cancel in part.",
             ),
             Choice(
-                "It stays, since positive and negative terms cancel.",
-                False,
-                "They cancel in the mean, which stays 0. What is left over grows with √d_k.",
+                "It doubles.",
+                True,
+                "Four times the terms, four times the variance, and the root of that: from 8 to 16.",
             ),
         ),
     ),
@@ -835,25 +835,25 @@ QUIZ = (
         "A safe softmax subtracts the largest score of the row first. Which of these are true?",
         (
             Choice(
+                "No exponential can overflow any more.",
+                True,
+                "All exponents are 0 or less, so all exponentials lie between 0 and 1.",
+            ),
+            Choice(
                 "No weight changes, but for rounding.",
                 True,
                 "The same factor stands above and below the line and cancels.",
+            ),
+            Choice(
+                "It makes the division by √d_k unnecessary.",
+                False,
+                "It mends the arithmetic, not the weights: scores of (40, 0) still give one key everything.",
             ),
             Choice(
                 "It makes the weights flatter, like a temperature.",
                 False,
                 "A temperature divides, and changes differences. Subtracting leaves all differences as "
                 "they are.",
-            ),
-            Choice(
-                "No exponential can overflow any more.",
-                True,
-                "All exponents are 0 or less, so all exponentials lie between 0 and 1.",
-            ),
-            Choice(
-                "It makes the division by √d_k unnecessary.",
-                False,
-                "It mends the arithmetic, not the weights: scores of (40, 0) still give one key everything.",
             ),
         ),
     ),

@@ -1128,12 +1128,6 @@ QUIZ = (
                 "the mask, copying it is the easiest thing to learn.",
             ),
             Choice(
-                "It saves half of the computing.",
-                False,
-                "Written with `masked_fill`, all scores are computed and half of them thrown away. "
-                "(Routines that know of the mask can skip them, which is welcome, and not the purpose.)",
-            ),
-            Choice(
                 "It lets one pass train all T predictions of a window.",
                 True,
                 "Each row sees what it would see if the text ended there, so one pass does the work of "
@@ -1145,6 +1139,12 @@ QUIZ = (
                 "That is overfitting, and it has other remedies (lesson 10). A model can be masked and "
                 "overfit, or leak and not overfit.",
             ),
+            Choice(
+                "It saves half of the computing.",
+                False,
+                "Written with `masked_fill`, all scores are computed and half of them thrown away. "
+                "(Routines that know of the mask can skip them, which is welcome, and not the purpose.)",
+            ),
         ),
     ),
     Question(
@@ -1152,15 +1152,15 @@ QUIZ = (
         "alike. What do you suspect?",
         (
             Choice(
-                "It overfits.",
-                False,
-                "Then the loss on the validation split would be much higher than in training.",
-            ),
-            Choice(
                 "It reads what it has to predict.",
                 True,
                 "Copying works on text that nobody has seen before, so the validation split does not "
                 "find it out. A leak test does, or a look at what the model writes.",
+            ),
+            Choice(
+                "It overfits.",
+                False,
+                "Then the loss on the validation split would be much higher than in training.",
             ),
             Choice(
                 "Nothing: it is a good model.",
@@ -1174,10 +1174,10 @@ QUIZ = (
         "Why do hidden scores become −∞ before the softmax, and not 0?",
         (
             Choice(
-                "e⁰ = 1: a hidden token would still get weight, more than a visible one with a "
-                "negative score.",
-                True,
-                "And e⁻∞ = 0: exactly nothing, in the row and in the sum below the line.",
+                "It makes no difference if the weights are set to 0 after the softmax as well.",
+                False,
+                "The hidden tokens would still stand in the sum below the line, with 1 each: the rows "
+                "would no longer sum to 1.",
             ),
             Choice(
                 "0 would give NaN.",
@@ -1185,10 +1185,10 @@ QUIZ = (
                 "0 is a score like any other. It is −∞ that can give NaN: in a row with nothing else.",
             ),
             Choice(
-                "It makes no difference if the weights are set to 0 after the softmax as well.",
-                False,
-                "The hidden tokens would still stand in the sum below the line, with 1 each: the rows "
-                "would no longer sum to 1.",
+                "e⁰ = 1: a hidden token would still get weight, more than a visible one with a "
+                "negative score.",
+                True,
+                "And e⁻∞ = 0: exactly nothing, in the row and in the sum below the line.",
             ),
         ),
     ),
@@ -1197,15 +1197,15 @@ QUIZ = (
         "number of layers, reads both. What holds?",
         (
             Choice(
-                "The vector of “it” is the same in both.",
-                True,
-                "All that it may read is the same in both texts, in every layer.",
-            ),
-            Choice(
                 "With enough layers, “tired” reaches “it” by way of other tokens.",
                 False,
                 "Every layer has the mask: a token that comes before “tired” learns nothing of it, so "
                 "it has nothing to pass on.",
+            ),
+            Choice(
+                "The vector of “it” is the same in both.",
+                True,
+                "All that it may read is the same in both texts, in every layer.",
             ),
             Choice(
                 "The model cannot tell the two sentences apart.",
@@ -1219,6 +1219,12 @@ QUIZ = (
         "A row may attend to nothing, because it belongs to padding. What can go wrong?",
         (
             Choice(
+                "If the NaN is set to 0 afterwards, all is well.",
+                False,
+                "The numbers are; the gradients need not be. On the way back NaN can come up again, as "
+                "it does when −∞ was *added*.",
+            ),
+            Choice(
                 "The softmax divides 0 by 0, and the row becomes NaN.",
                 True,
                 "All its scores are −∞, all exponentials 0, and so is their sum.",
@@ -1228,12 +1234,6 @@ QUIZ = (
                 "it is 0.",
                 True,
                 "0 · NaN is NaN: a weight of 0 does not protect from it.",
-            ),
-            Choice(
-                "If the NaN is set to 0 afterwards, all is well.",
-                False,
-                "The numbers are; the gradients need not be. On the way back NaN can come up again, as "
-                "it does when −∞ was *added*.",
             ),
         ),
     ),

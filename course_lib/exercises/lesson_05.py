@@ -1142,15 +1142,15 @@ QUIZ = (
         "Why several heads, when one wide head has as many parameters?",
         (
             Choice(
-                "Because more heads have more parameters, and these learn more.",
-                False,
-                "They have exactly as many: four matrices of d_model × d_model, whatever the number of heads.",
-            ),
-            Choice(
                 "Because each head has a row of weights of its own, so a token can read several places for several reasons "
                 "and keep apart what it found.",
                 True,
                 "One head has one row that sums to 1; what it reads in two places it hands on as one mixture.",
+            ),
+            Choice(
+                "Because more heads have more parameters, and these learn more.",
+                False,
+                "They have exactly as many: four matrices of d_model × d_model, whatever the number of heads.",
             ),
             Choice(
                 "Because several heads need much less arithmetic.",
@@ -1189,16 +1189,6 @@ QUIZ = (
         "d_model = 512. We go from 8 heads of 64 to 16 heads of 32. What changes?",
         (
             Choice(
-                "The number of parameters doubles.",
-                False,
-                "W_Q, W_K, W_V and W_O are 512 × 512 as before; their columns are dealt out in another way.",
-            ),
-            Choice(
-                "There are twice as many weights of attention to compute and to keep.",
-                True,
-                "One n × n matrix a head: 16 in place of 8. It is the part that grows with the number of heads.",
-            ),
-            Choice(
                 "Each score is a dot product of 32 terms, and is divided by √32.",
                 True,
                 "The scale belongs to the length of a head's queries, d_head.",
@@ -1208,16 +1198,25 @@ QUIZ = (
                 False,
                 "Each head reads every position. What is divided among the heads is the width of the vectors.",
             ),
+            Choice(
+                "The number of parameters doubles.",
+                False,
+                "W_Q, W_K, W_V and W_O are 512 × 512 as before; their columns are dealt out in another way.",
+            ),
+            Choice(
+                "There are twice as many weights of attention to compute and to keep.",
+                True,
+                "One n × n matrix a head: 16 in place of 8. It is the part that grows with the number of heads.",
+            ),
         ),
     ),
     Question(
         "What does W_O do?",
         (
             Choice(
-                "It brings the heads' outputs, side by side, together: each head's d_head numbers are turned into d_model "
-                "numbers, and these are added up.",
-                True,
-                "Concat · W_O is a sum over heads, each with its own rows of W_O; that is why a head can be taken out alone.",
+                "It makes the weights of the heads sum to 1.",
+                False,
+                "The softmax has done that, in each head and row.",
             ),
             Choice(
                 "It chooses which head is right for this token.",
@@ -1226,9 +1225,10 @@ QUIZ = (
                 "see to that itself, by reading a token with an empty value.",
             ),
             Choice(
-                "It makes the weights of the heads sum to 1.",
-                False,
-                "The softmax has done that, in each head and row.",
+                "It brings the heads' outputs, side by side, together: each head's d_head numbers are turned into d_model "
+                "numbers, and these are added up.",
+                True,
+                "Concat · W_O is a sum over heads, each with its own rows of W_O; that is why a head can be taken out alone.",
             ),
         ),
     ),
@@ -1242,14 +1242,14 @@ QUIZ = (
                 "that were not measured.",
             ),
             Choice(
-                "On these texts, the model as it is can do without this head.",
-                True,
-                "That is what was measured, and no more. Michel et al. (2019) found it to be true of many heads, one at a time.",
-            ),
-            Choice(
                 "The model could as well have been trained without this head.",
                 False,
                 "That is another experiment. What training needs and what the finished model needs are different questions.",
+            ),
+            Choice(
+                "On these texts, the model as it is can do without this head.",
+                True,
+                "That is what was measured, and no more. Michel et al. (2019) found it to be true of many heads, one at a time.",
             ),
         ),
     ),

@@ -655,17 +655,17 @@ QUIZ = (
                 "Embeddings say which token it is, the same wherever it stands.",
             ),
             Choice(
+                "It does not; it is blind to order like any attention.",
+                False,
+                "That holds without a mask. With it, two layers told the letters' order apart above, and "
+                "Haviv et al. found the same in large models.",
+            ),
+            Choice(
                 "The causal mask lets each token see only itself and those before it.",
                 True,
                 "So the fifth token averages over five tokens and the first over one: what they gather "
                 "differs, and the next layer can read it. One layer alone sees at each place a *set* of "
                 "earlier tokens.",
-            ),
-            Choice(
-                "It does not; it is blind to order like any attention.",
-                False,
-                "That holds without a mask. With it, two layers told the letters' order apart above, and "
-                "Haviv et al. found the same in large models.",
             ),
         ),
     ),
@@ -673,16 +673,16 @@ QUIZ = (
         "What is true of the dot product of two sinusoidal position vectors?",
         (
             Choice(
-                "It depends on how far apart they are, and on nothing else.",
-                True,
-                "sin·sin + cos·cos is the cosine of the difference of two angles, so the positions "
-                "themselves drop out.",
-            ),
-            Choice(
                 "It tells whether the other stands to the left or to the right.",
                 False,
                 "The cosine is the same for three places to the left and three to the right. To tell sides apart a model has to "
                 "turn one of the two first, as our hand-set key matrix did.",
+            ),
+            Choice(
+                "It depends on how far apart they are, and on nothing else.",
+                True,
+                "sin·sin + cos·cos is the cosine of the difference of two angles, so the positions "
+                "themselves drop out.",
             ),
             Choice(
                 "It falls steadily: the farther, the smaller.",
@@ -696,15 +696,15 @@ QUIZ = (
         "A model with learned positions was trained on 64 characters. You give it 65.",
         (
             Choice(
+                "It cannot: it has no vector for position 64.",
+                True,
+                "And a longer table would not help by itself: rows that no training has touched are noise.",
+            ),
+            Choice(
                 "It works, a little worse than before.",
                 False,
                 "There is no 65th row in its table. The library refuses, and says why; plain PyTorch stops "
                 "with an index error.",
-            ),
-            Choice(
-                "It cannot: it has no vector for position 64.",
-                True,
-                "And a longer table would not help by itself: rows that no training has touched are noise.",
             ),
             Choice(
                 "It starts again with the first row.",
@@ -717,26 +717,26 @@ QUIZ = (
         "Which of these hold for ALiBi?",
         (
             Choice(
-                "It adds nothing to the embeddings and has no parameters.",
-                True,
-                "It acts on the scores alone, and the slopes are fixed in advance.",
-            ),
-            Choice(
                 "Without a causal mask it cannot tell left from right.",
                 True,
                 "A distance has no sign. Mirror the text, and all outputs are mirrored: hence the ceiling "
                 "of one half in our task.",
             ),
             Choice(
+                "A head with a large slope sees farther.",
+                False,
+                "The other way round: each step costs it more, so its view is short.",
+            ),
+            Choice(
+                "It adds nothing to the embeddings and has no parameters.",
+                True,
+                "It acts on the scores alone, and the slopes are fixed in advance.",
+            ),
+            Choice(
                 "With two heads even its most near-sighted head discounts a neighbour by a few percent only.",
                 True,
                 "The slopes are 1/16 and 1/256, and e^(−1/16) is 0.94. With eight heads the steepest is 1/2, "
                 "and a neighbour keeps 0.61 of its weight.",
-            ),
-            Choice(
-                "A head with a large slope sees farther.",
-                False,
-                "The other way round: each step costs it more, so its view is short.",
             ),
             Choice(
                 "It must know the longest text in advance.",

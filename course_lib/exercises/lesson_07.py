@@ -838,10 +838,10 @@ QUIZ = (
         "before the softmax. What do the same q and k score at positions 108 and 101?",
         (
             Choice(
-                "s again.",
-                True,
-                "Both are turned further by the same angles, and what counts is the angle between "
-                "them: the score depends on q, k and 108 − 101.",
+                "It depends on the words in between.",
+                False,
+                "A score is made from one query and one key. What stands between them has scores "
+                "of its own.",
             ),
             Choice(
                 "Less than s, because both stand further back.",
@@ -849,10 +849,10 @@ QUIZ = (
                 "Where both stand does not matter, only how far the key is behind: 7, as before.",
             ),
             Choice(
-                "It depends on the words in between.",
-                False,
-                "A score is made from one query and one key. What stands between them has scores "
-                "of its own.",
+                "s again.",
+                True,
+                "Both are turned further by the same angles, and what counts is the angle between "
+                "them: the score depends on q, k and 108 − 101.",
             ),
             Choice(
                 "s plus something that the values add, since they are turned too.",
@@ -866,21 +866,15 @@ QUIZ = (
         "half-split pairs. What happens?",
         (
             Choice(
-                "An error: the shapes do not fit.",
-                False,
-                "The shapes are the same. Nothing complains, which is what makes it a trap.",
-            ),
-            Choice(
                 "It runs, and predicts badly.",
                 True,
                 "Each entry is turned with a partner it was not trained with, at another speed. "
                 "The loss says so, and nothing else.",
             ),
             Choice(
-                "It runs, but a score no longer depends on the distance m − n alone.",
+                "An error: the shapes do not fit.",
                 False,
-                "They do: it is still a rotation of pairs. So a test of that law does not find "
-                "the fault.",
+                "The shapes are the same. Nothing complains, which is what makes it a trap.",
             ),
             Choice(
                 "Reordering the rows of the query and key matrices (and biases) mends it.",
@@ -888,15 +882,23 @@ QUIZ = (
                 "The same reordering for both leaves their dot products as they were and brings "
                 "the partners where the code looks for them.",
             ),
+            Choice(
+                "It runs, but a score no longer depends on the distance m − n alone.",
+                False,
+                "They do: it is still a rotation of pairs. So a test of that law does not find "
+                "the fault.",
+            ),
         ),
     ),
     Question(
         "A model computes in bfloat16. Why are RoPE's angles computed in float32 all the same?",
         (
             Choice(
-                "Because cosine and sine are slow in bfloat16.",
-                False,
-                "Speed is not the reason; the angles are a small table in any precision.",
+                "Because bfloat16 has eight binary digits, so that 257 becomes 256 and neighbours "
+                "turn alike.",
+                True,
+                "Whole numbers above 256 are rounded, and an angle needs its fraction too. The "
+                "cosines and sines, between −1 and 1, may be rounded afterwards.",
             ),
             Choice(
                 "Because bfloat16 cannot hold numbers as large as a position.",
@@ -904,11 +906,9 @@ QUIZ = (
                 "It holds numbers as large as float32 does. What it lacks is digits.",
             ),
             Choice(
-                "Because bfloat16 has eight binary digits, so that 257 becomes 256 and neighbours "
-                "turn alike.",
-                True,
-                "Whole numbers above 256 are rounded, and an angle needs its fraction too. The "
-                "cosines and sines, between −1 and 1, may be rounded afterwards.",
+                "Because cosine and sine are slow in bfloat16.",
+                False,
+                "Speed is not the reason; the angles are a small table in any precision.",
             ),
         ),
     ),
@@ -941,10 +941,10 @@ QUIZ = (
         "statements fit what was measured?",
         (
             Choice(
-                "Position interpolation slows the fast pairs too, so near neighbours look nearer "
-                "than they ever were, and the loss is worst.",
-                True,
-                "It needs some training at the new length, as its authors say, and as ours showed.",
+                "YaRN is better than the others with any setting.",
+                False,
+                "With the ramp that its paper recommends for models trained on thousands of "
+                "tokens, even our fastest pair was slowed.",
             ),
             Choice(
                 "YaRN with a ramp of 1–4 helps: it leaves alone the pairs that turn often within 64 "
@@ -954,10 +954,10 @@ QUIZ = (
                 "that they have not seen.",
             ),
             Choice(
-                "YaRN is better than the others with any setting.",
-                False,
-                "With the ramp that its paper recommends for models trained on thousands of "
-                "tokens, even our fastest pair was slowed.",
+                "Position interpolation slows the fast pairs too, so near neighbours look nearer "
+                "than they ever were, and the loss is worst.",
+                True,
+                "It needs some training at the new length, as its authors say, and as ours showed.",
             ),
             Choice(
                 "Stretched models predict better than one that reads only the last 64 characters.",

@@ -1163,15 +1163,15 @@ QUIZ = (
         "We add 5 to every number of a token's vector. Whose result stays the same (weights 1, biases 0)?",
         (
             Choice(
-                "LayerNorm's",
-                True,
-                "The mean grows by 5 too and is subtracted; the variance does not change.",
-            ),
-            Choice(
                 "RMSNorm's",
                 False,
                 "It subtracts no mean: all numbers come closer to one another in ratio. What it does "
                 "not see is a common *factor*.",
+            ),
+            Choice(
+                "LayerNorm's",
+                True,
+                "The mean grows by 5 too and is subtracted; the variance does not change.",
             ),
             Choice(
                 "Neither's",
@@ -1191,15 +1191,15 @@ QUIZ = (
                 "only that one had moved.",
             ),
             Choice(
+                "It makes all tokens alike.",
+                False,
+                "Its matrices are the same for all, its results are not: each depends on the token.",
+            ),
+            Choice(
                 "It makes new features of what the token's vector holds, the same way at each place.",
                 True,
                 "Each hidden unit looks for a combination, as ours for living *and* noun, and writes "
                 "something when it finds it.",
-            ),
-            Choice(
-                "It makes all tokens alike.",
-                False,
-                "Its matrices are the same for all, its results are not: each depends on the token.",
             ),
         ),
     ),
@@ -1207,15 +1207,15 @@ QUIZ = (
         "“Two thirds are feed-forward.” Of what?",
         (
             Choice(
+                "Of the parameters of a block that has d_ff = 4 · d_model.",
+                True,
+                "8 · d_model² of 12 · d_model²; biases and norms hardly count.",
+            ),
+            Choice(
                 "Of the parameters of every GPT.",
                 False,
                 "Embeddings count too: in GPT-2 with 124 million parameters the feed-forward layers "
                 "hold less than half.",
-            ),
-            Choice(
-                "Of the parameters of a block that has d_ff = 4 · d_model.",
-                True,
-                "8 · d_model² of 12 · d_model²; biases and norms hardly count.",
             ),
             Choice(
                 "Of the time that a block takes.",
@@ -1229,16 +1229,6 @@ QUIZ = (
         "Which of these hold for Pre-LN?",
         (
             Choice(
-                "The norm stands in the branch; the stream itself is only added to.",
-                True,
-                "x + f(norm(x)): on the left of the plus x is as it came.",
-            ),
-            Choice(
-                "After the last block one more norm is needed.",
-                True,
-                "The stream has grown with each sum, and nothing has normalised it since.",
-            ),
-            Choice(
                 "It is better than Post-LN in every setting.",
                 False,
                 "It asks for less care. Well tuned, with a warm-up, Post-LN trains large models too: the "
@@ -1249,20 +1239,30 @@ QUIZ = (
                 False,
                 "That was norm(x + f(x)), Post-LN, with a warm-up of 4,000 steps.",
             ),
+            Choice(
+                "After the last block one more norm is needed.",
+                True,
+                "The stream has grown with each sum, and nothing has normalised it since.",
+            ),
+            Choice(
+                "The norm stands in the branch; the stream itself is only added to.",
+                True,
+                "x + f(norm(x)): on the left of the plus x is as it came.",
+            ),
         ),
     ),
     Question(
         "You leave the activation out of every feed-forward layer. What happens?",
         (
             Choice(
-                "Nothing much: the layer is as wide as before.",
-                False,
-                "Width alone does nothing: the two matrices multiply into one of d_model × d_model.",
-            ),
-            Choice(
                 "The layer can only do what one matrix does, at eight times its parameters.",
                 True,
                 "output(hidden(x)) is linear in x. It could never say *living and noun*.",
+            ),
+            Choice(
+                "Nothing much: the layer is as wide as before.",
+                False,
+                "Width alone does nothing: the two matrices multiply into one of d_model × d_model.",
             ),
             Choice(
                 "The model cannot be trained.",

@@ -1156,16 +1156,16 @@ QUIZ = (
                 "loss of ln 50,257 ≈ 10.8 on any text.",
             ),
             Choice(
-                "It is sure, and wrong: its logits are too large. Look at the initialisation.",
-                True,
-                "Even guessing costs ln 50,257 ≈ 10.8. A larger loss means much probability on wrong "
-                "tokens, which takes large logits.",
-            ),
-            Choice(
                 "It looks ahead: a mask is missing.",
                 False,
                 "Who sees the answer and can use it has a loss that is too *small*; and a model that has "
                 "learned nothing cannot use it yet.",
+            ),
+            Choice(
+                "It is sure, and wrong: its logits are too large. Look at the initialisation.",
+                True,
+                "Even guessing costs ln 50,257 ≈ 10.8. A larger loss means much probability on wrong "
+                "tokens, which takes large logits.",
             ),
         ),
     ),
@@ -1173,25 +1173,25 @@ QUIZ = (
         "Which of these change the number of parameters of this lesson's GPT?",
         (
             Choice(
-                "More heads, the same d_model.",
-                False,
-                "Heads divide d_model among themselves; the four matrices stay d_model × d_model.",
-            ),
-            Choice(
                 "A longer context.",
                 True,
                 "Its table of learned positions gets more rows. (With rotary positions nothing would "
                 "change.)",
             ),
             Choice(
-                "An untied head.",
-                True,
-                "It has a matrix of its own then: vocab_size · d_model more.",
+                "More heads, the same d_model.",
+                False,
+                "Heads divide d_model among themselves; the four matrices stay d_model × d_model.",
             ),
             Choice(
                 "Another text with the same characters.",
                 False,
                 "The model knows the text's vocabulary, not its length or content.",
+            ),
+            Choice(
+                "An untied head.",
+                True,
+                "It has a matrix of its own then: vocab_size · d_model more.",
             ),
         ),
     ),
@@ -1199,16 +1199,16 @@ QUIZ = (
         "Why can a trained BERT not write a text as a GPT does, one token after the other?",
         (
             Choice(
+                "Its head has no softmax.",
+                False,
+                "Neither has one: both heads give scores, and the softmax comes after.",
+            ),
+            Choice(
                 "It was trained with the text to the right of each blank; when one writes, nothing is "
                 "there yet.",
                 True,
                 "It has hardly seen a text that breaks off, and no place in it predicts the *next* token. "
                 "It can be made to write, slowly and not well.",
-            ),
-            Choice(
-                "Its head has no softmax.",
-                False,
-                "Neither has one: both heads give scores, and the softmax comes after.",
             ),
             Choice(
                 "It has no word order.",
@@ -1221,15 +1221,15 @@ QUIZ = (
         "In cross-attention, where do queries, keys and values come from?",
         (
             Choice(
-                "Queries from the encoder; keys and values from the decoder.",
-                False,
-                "The one that asks has the query, and it is the writer who asks about the source.",
-            ),
-            Choice(
                 "Queries from the decoder; keys and values from the encoder.",
                 True,
                 "Each token that is being written asks, and the source text answers: as many rows as "
                 "target tokens, as many columns as source tokens.",
+            ),
+            Choice(
+                "Queries from the encoder; keys and values from the decoder.",
+                False,
+                "The one that asks has the query, and it is the writer who asks about the source.",
             ),
             Choice(
                 "All three from both texts, joined into one.",
@@ -1242,18 +1242,18 @@ QUIZ = (
         "What follows from a tied head?",
         (
             Choice(
-                "A character's score is the dot product of the last vector with that character's "
-                "embedding.",
-                True,
-                "The head's rows are the embeddings, so the stream has to end near the embedding of "
-                "what comes next.",
-            ),
-            Choice(
                 "Fresh from PyTorch's random numbers, a model without blocks expects the character it "
                 "has just read.",
                 True,
                 "As a rule: its stream is still that character's own embedding, and few vectors fit a "
                 "vector better than itself. A longer vector may win, and training can change it.",
+            ),
+            Choice(
+                "A character's score is the dot product of the last vector with that character's "
+                "embedding.",
+                True,
+                "The head's rows are the embeddings, so the stream has to end near the embedding of "
+                "what comes next.",
             ),
             Choice(
                 "Predictions and inputs are the same tokens.",

@@ -717,10 +717,10 @@ STEP = Exercise(
         ),
     ),
     hints=(
-        "Six lines: into training mode; the loss; forget the old gradient; the new gradient; clip "
-        "it; follow it. And return the number.",
-        "`next_token_loss(model(inputs), targets)` is the loss. What does `loss.backward()` do with "
-        "a gradient that is there already?",
+        "Which of the calls fills `.grad`, which ones read or change it, which one empties it? And "
+        "what does the one that fills it do with a gradient that is there already?",
+        "`next_token_loss(model(inputs), targets)` is the loss. In words: into training mode; the "
+        "loss; forget the old gradient; the new gradient; clip it; follow it. And return the number.",
         "`model.train()`, loss, `optimizer.zero_grad()`, `loss.backward()`, "
         "`torch.nn.utils.clip_grad_norm_(model.parameters(), clip)`, `optimizer.step()`, "
         "`return loss.item()`.",
@@ -1268,10 +1268,9 @@ QUIZ = (
         "The training loss goes on falling; the validation loss has been rising since step 60.",
         (
             Choice(
-                "Keep the weights of step 60, and look for more text or a smaller model.",
-                True,
-                "From there on the model learns what is true of its training text only. Dropout and "
-                "fewer steps are remedies too.",
+                "The learning rate is too high.",
+                False,
+                "Then the training loss would suffer as well; here it falls.",
             ),
             Choice(
                 "Train longer, until the validation loss follows.",
@@ -1279,9 +1278,10 @@ QUIZ = (
                 "It will not: the model has begun to learn the training text by heart.",
             ),
             Choice(
-                "The learning rate is too high.",
-                False,
-                "Then the training loss would suffer as well; here it falls.",
+                "Keep the weights of step 60, and look for more text or a smaller model.",
+                True,
+                "From there on the model learns what is true of its training text only. Dropout and "
+                "fewer steps are remedies too.",
             ),
         ),
     ),
@@ -1290,16 +1290,16 @@ QUIZ = (
         "first step move them (weight decay aside)?",
         (
             Choice(
-                "The first a million times as far.",
-                False,
-                "So would plain gradient descent. AdamW divides by the root of the mean squared "
-                "gradient, which after one step is that gradient's own size.",
-            ),
-            Choice(
                 "Equally far, by the learning rate.",
                 True,
                 "Gradient over its own size is ±1. A whole step on the word of one batch is a lot, "
                 "and warm-up makes it a small one.",
+            ),
+            Choice(
+                "The first a million times as far.",
+                False,
+                "So would plain gradient descent. AdamW divides by the root of the mean squared "
+                "gradient, which after one step is that gradient's own size.",
             ),
             Choice(
                 "The first is clipped, the second is not.",
@@ -1313,15 +1313,15 @@ QUIZ = (
         "Two recipes, each measured on one random batch of the validation split: 2.41 and 2.44.",
         (
             Choice(
-                "The first is better.",
-                False,
-                "In this lesson one batch scattered by about 0.07 around the truth: 0.03 says nothing.",
-            ),
-            Choice(
                 "Measure both on the whole split.",
                 True,
                 "That takes away the noise of the batch: both are then measured on the same "
                 "characters. What is left is the noise between seeds.",
+            ),
+            Choice(
+                "The first is better.",
+                False,
+                "In this lesson one batch scattered by about 0.07 around the truth: 0.03 says nothing.",
             ),
             Choice(
                 "Measure both on the training text, of which there is more.",
@@ -1334,6 +1334,16 @@ QUIZ = (
         "You stopped a run and kept the model's weights, nothing else. What is lost?",
         (
             Choice(
+                "The place in the schedule.",
+                True,
+                "Without the step number the warm-up begins anew, in the middle of the run.",
+            ),
+            Choice(
+                "The state of the random generators.",
+                True,
+                "Other windows are drawn and other numbers dropped than would have been.",
+            ),
+            Choice(
                 "Nothing: the weights are the model.",
                 False,
                 "They are enough to write with. To go on training as if nothing had happened takes more.",
@@ -1342,16 +1352,6 @@ QUIZ = (
                 "AdamW's running averages.",
                 True,
                 "They start again at zero, so that the next steps are other ones.",
-            ),
-            Choice(
-                "The state of the random generators.",
-                True,
-                "Other windows are drawn and other numbers dropped than would have been.",
-            ),
-            Choice(
-                "The place in the schedule.",
-                True,
-                "Without the step number the warm-up begins anew, in the middle of the run.",
             ),
         ),
     ),

@@ -134,3 +134,11 @@ def test_a_quiz_has_four_to_six_questions_with_a_reason_for_each_choice(lesson):
         reasons = [choice.reason for choice in question.choices]
         assert all(len(reason.split()) >= 3 for reason in reasons)
         assert len(set(reasons)) == len(reasons)
+
+
+def test_no_place_in_a_quiz_is_a_safe_guess():
+    """Choices are shown in their order here: who always takes the second is right now and then."""
+    questions = [question for lesson in QUIZZES for question in quiz_of(lesson)]
+    places = [min(question.right) for question in questions if len(question.right) == 1]
+    assert len(places) > 50
+    assert max(collections.Counter(places).values()) <= 0.45 * len(places)

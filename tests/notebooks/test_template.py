@@ -35,6 +35,7 @@ BROKEN = {
         "recap",
         "a line that begins '+ 9 answered'",
     ),
+    "wide code": ('print("broken")', "x" * 121, "break-scale", "has 121 columns in line 1"),
     "no link": ("[Lesson 04](04_next.ipynb)", "Lesson 04", "title", "has no link to lesson 04"),
     "no name": ("Lesson 02 · ", "", "title", "does not name lesson 02"),
     "unbuilt": ("(../README.md)", "(02_gone.ipynb#x)", "question", "links to 02_gone.ipynb"),
@@ -97,6 +98,11 @@ def test_a_broken_rule_is_seen(tmp_path: Path, rule: str) -> None:
     found = problems(tmp_path, text.replace(old, new, 1))
     place = f": cell {cell!r}: " if cell else "lessons/03_sample.py: "
     assert any(place in line and message in line for line in found), found
+
+
+def test_code_may_fill_the_width(tmp_path: Path) -> None:
+    text = keeps_every_rule().replace('print("broken")', "x" * 120)
+    assert problems(tmp_path, text) == []
 
 
 def test_an_exercise_file_at_fault_is_named(tmp_path: Path, monkeypatch, capsys) -> None:
