@@ -394,7 +394,8 @@ def sixteen_bits(device):
 def ways_on(device):
     """Name → (what it changes in the recipe, the attention kernel)."""
     half = sixteen_bits(device)
-    ways = {"plain": ({}, "explicit"), "fused attention": ({}, "fused"), "fused AdamW": ({"fused_adamw": True}, "explicit")}
+    ways = {"plain": ({}, "explicit"), "fused attention": ({}, "fused")}
+    ways["fused AdamW"] = {"fused_adamw": True}, "explicit"
     if half:
         ways[half] = {"precision": half}, "explicit"
     if device.type == "cuda":
@@ -584,7 +585,8 @@ bits_per_unit = check("11.bits", bits_per_unit)
 # %% name="bits"
 import json
 
-results = {name: json.loads((DATA_FOLDER / "checkpoints" / name / "result.json").read_text("utf-8")) for name in corpora}
+files = {name: DATA_FOLDER / "checkpoints" / name / "result.json" for name in corpora}
+results = {name: json.loads(file.read_text("utf-8")) for name, file in files.items()}
 for name, corpus in corpora.items():
     loss, tokens = results[name]["val_loss"], len(corpus.validation)
     in_bytes = len(corpus.tokenizer.decode(corpus.validation).encode("utf-8"))

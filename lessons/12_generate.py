@@ -310,7 +310,8 @@ def keys_of(layer, tokens, causal):
 for layer, causal in ((0, True), (2, True), (0, False), (2, False)):
     change = keys_of(layer, text, causal)[:-1] - keys_of(layer, text[:-1], causal)
     changed = int((change.abs().amax(dim=-1) > 1e-4).sum())  # smaller is rounding
-    print(f"{'causal ' if causal else 'no mask'}, layer {layer}: {changed} of the {len(text) - 1} old keys have changed")
+    kind = "causal " if causal else "no mask"
+    print(f"{kind}, layer {layer}: {changed} of the {len(text) - 1} old keys have changed")
     assert changed == (len(text) - 1 if layer and not causal else 0)
 
 # %% [markdown] name="formula"

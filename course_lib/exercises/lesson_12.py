@@ -1071,14 +1071,14 @@ QUIZ = (
         "A story should be lively and free of misspelt words. Which change helps against rare slips and leaves the choice among good continuations open?",
         (
             Choice(
-                "Temperature 0.",
-                False,
-                "Then there is no choice at all: greedy, which runs in circles.",
-            ),
-            Choice(
                 "top-p 0.9.",
                 True,
                 "It cuts off the long tail, where the slips come from, and keeps as many candidates as it takes to reach 0.9.",
+            ),
+            Choice(
+                "Temperature 0.",
+                False,
+                "Then there is no choice at all: greedy, which runs in circles.",
             ),
             Choice(
                 "Temperature 1.5.",
@@ -1117,14 +1117,14 @@ QUIZ = (
                 "It has the same attention, without the causal mask.",
             ),
             Choice(
-                "In a GPT a token's vectors depend only on it and what comes before; in a BERT each new token changes the vectors of all others.",
-                True,
-                "The causal mask makes the past final. That is what a cache rests on.",
-            ),
-            Choice(
                 "A BERT is too large.",
                 False,
                 "Size has nothing to do with it; the mask has.",
+            ),
+            Choice(
+                "In a GPT a token's vectors depend only on it and what comes before; in a BERT each new token changes the vectors of all others.",
+                True,
+                "The causal mask makes the past final. That is what a cache rests on.",
             ),
         ),
     ),
@@ -1133,15 +1133,15 @@ QUIZ = (
         "token on. What do you suspect?",
         (
             Choice(
-                "The cache was given no mask.",
-                False,
-                "That would spoil the prompt's pass, where several tokens come at once. A single token may read all that is kept.",
-            ),
-            Choice(
                 "Positions start anew with each call.",
                 True,
                 "The prompt is right, and each token after it believes to stand at position 0. The first new character is drawn from the prompt's "
                 "logits, so it is still right.",
+            ),
+            Choice(
+                "The cache was given no mask.",
+                False,
+                "That would spoil the prompt's pass, where several tokens come at once. A single token may read all that is kept.",
             ),
             Choice(
                 "Values were kept, keys were not.",

@@ -756,15 +756,15 @@ QUIZ = (
                 "They run. But the layers get numbers they have never seen, and the loss then holds that as well.",
             ),
             Choice(
+                "Because the loss then cannot get worse.",
+                False,
+                "It gets worse wherever the head's reading is needed. Seldom, and by a little, it gets better.",
+            ),
+            Choice(
                 "Because the mean keeps what the head says whatever the text is, so that only what depends on the text is "
                 "taken out.",
                 True,
                 "In the Tang model head 0.3 says nearly the same everywhere: zeros cost something, the mean next to nothing.",
-            ),
-            Choice(
-                "Because the loss then cannot get worse.",
-                False,
-                "It gets worse wherever the head's reading is needed. Seldom, and by a little, it gets better.",
             ),
         ),
     ),
@@ -772,15 +772,15 @@ QUIZ = (
         "Two heads read the token before with the same mean weight. What follows?",
         (
             Choice(
+                "About what they are good for, nothing yet.",
+                True,
+                "Where is not what, and not what for. Ablate both, and look at the predictions.",
+            ),
+            Choice(
                 "They do the same, so one of them could go.",
                 False,
                 "Where they read is half of it: what they take from there, and who reads what they write, are their own. Ours "
                 "differ several times over in what their silence costs.",
-            ),
-            Choice(
-                "About what they are good for, nothing yet.",
-                True,
-                "Where is not what, and not what for. Ablate both, and look at the predictions.",
             ),
             Choice(
                 "They read the token before for the same queries.",

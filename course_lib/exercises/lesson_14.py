@@ -1110,14 +1110,14 @@ QUIZ = (
                 "halves it, but that is the mask's doing.)",
             ),
             Choice(
-                "It moves far fewer bytes between the large slow memory and the small fast one.",
-                True,
-                "The n² scores and weights never leave the small memory. Arithmetic units no longer wait for them.",
-            ),
-            Choice(
                 "It leaves out keys with small weights.",
                 False,
                 "It reads every key that may be read. What leaves keys out, such as a sliding window, computes another function.",
+            ),
+            Choice(
+                "It moves far fewer bytes between the large slow memory and the small fast one.",
+                True,
+                "The n² scores and weights never leave the small memory. Arithmetic units no longer wait for them.",
             ),
         ),
     ),
@@ -1125,14 +1125,14 @@ QUIZ = (
         "Tile by tile, the next tile brings a row a score larger than all before. What happens to what the row has gathered?",
         (
             Choice(
-                "It begins anew, since its weights were wrong.",
-                False,
-                "Only their common factor was. All of them change alike.",
-            ),
-            Choice(
                 "Its total and its mixed values are multiplied by exp(old largest − new largest).",
                 True,
                 "One factor for the whole row, below 1. Then the new tile is added.",
+            ),
+            Choice(
+                "It begins anew, since its weights were wrong.",
+                False,
+                "Only their common factor was. All of them change alike.",
             ),
             Choice(
                 "Nothing; the new tile is multiplied by exp(new largest − old largest) and added.",
@@ -1175,14 +1175,14 @@ QUIZ = (
                 "Each tile of queries reads all of them, and there are half as many tiles now.",
             ),
             Choice(
-                "… halve.",
-                True,
-                "Half as many tiles of queries read them all: n²·2d / query_tile numbers.",
-            ),
-            Choice(
                 "… double.",
                 False,
                 "Larger tiles are read by more queries at once, so fewer readings are needed.",
+            ),
+            Choice(
+                "… halve.",
+                True,
+                "Half as many tiles of queries read them all: n²·2d / query_tile numbers.",
             ),
         ),
     ),

@@ -902,14 +902,14 @@ QUIZ = (
         "MLA caches a latent c of a token. What does weight absorption save?",
         (
             Choice(
-                "Making keys and values of the whole past from the latents at each step.",
-                True,
-                "W_UK is applied to the new query, and W_UV to the mixture: once a step, not once a token of the past.",
-            ),
-            Choice(
                 "Cache: without absorption the keys would have to be kept.",
                 False,
                 "The latent alone could be kept and expanded when needed; that costs arithmetic, not cache.",
+            ),
+            Choice(
+                "Making keys and values of the whole past from the latents at each step.",
+                True,
+                "W_UK is applied to the new query, and W_UV to the mixture: once a step, not once a token of the past.",
             ),
             Choice(
                 "Precision: absorbed scores are approximations of the true ones.",
@@ -922,11 +922,6 @@ QUIZ = (
         "Why does MLA keep a small turned key beside the latent?",
         (
             Choice(
-                "A turn between W_UK and the query depends on the position, so that there is no one matrix to absorb.",
-                True,
-                "q R(n − m) W_UKᵀ differs for each distance; so the part that is turned is kept apart.",
-            ),
-            Choice(
                 "A latent cannot be turned, since its width is odd.",
                 False,
                 "Its width is 512 in DeepSeek-V2; turning the latent would be possible, and is another model.",
@@ -935,6 +930,11 @@ QUIZ = (
                 "Each head needs a turned key of its own.",
                 False,
                 "One turned key serves all heads, which is why it costs so little.",
+            ),
+            Choice(
+                "A turn between W_UK and the query depends on the position, so that there is no one matrix to absorb.",
+                True,
+                "q R(n − m) W_UKᵀ differs for each distance; so the part that is turned is kept apart.",
             ),
         ),
     ),

@@ -1032,15 +1032,15 @@ QUIZ = (
         "of these experts …",
         (
             Choice(
-                "it has about 8 times the parameters and takes about twice the arithmetic.",
-                True,
-                "All eight have to be kept, two are run. The router's part is small.",
-            ),
-            Choice(
                 "it has twice the parameters and takes 8 times the arithmetic.",
                 False,
                 "The other way round: parameters go with the number of experts, arithmetic with "
                 "how many are chosen.",
+            ),
+            Choice(
+                "it has about 8 times the parameters and takes about twice the arithmetic.",
+                True,
+                "All eight have to be kept, two are run. The router's part is small.",
             ),
             Choice(
                 "it needs no more memory, since six experts are idle.",
@@ -1053,18 +1053,18 @@ QUIZ = (
         "Why is the gate of a single chosen expert its probability among *all* experts?",
         (
             Choice(
-                "Because a softmax over one score is always 1, and the router would get no "
-                "gradient from the prediction.",
-                True,
-                "The choice itself has no gradient; the gate is how the router learns.",
-            ),
-            Choice(
                 "Because gates have to sum to 1.",
                 False,
                 "They do not, for k = 1: the gate of the chosen one is below 1. That is the price.",
             ),
             Choice(
                 "Because it is faster.", False, "It takes a softmax over more numbers, if anything."
+            ),
+            Choice(
+                "Because a softmax over one score is always 1, and the router would get no "
+                "gradient from the prediction.",
+                True,
+                "The choice itself has no gradient; the gate is how the router learns.",
             ),
         ),
     ),
@@ -1120,14 +1120,14 @@ QUIZ = (
         "repetition. What has changed between the first repetition and the fifth?",
         (
             Choice(
-                "The context: there are more examples for its heads to find.",
-                True,
-                "Weights stay as they are. In-context learning happens in the forward pass.",
-            ),
-            Choice(
                 "Its weights, a little at each example.",
                 False,
                 "Nothing is trained here: there is no loss, no gradient, no step.",
+            ),
+            Choice(
+                "The context: there are more examples for its heads to find.",
+                True,
+                "Weights stay as they are. In-context learning happens in the forward pass.",
             ),
             Choice(
                 "Nothing: any language model does that.",
