@@ -147,8 +147,8 @@ def llama_parameters(card, one_token=False):
 
 
 assert all(llama_parameters(card) == counted[card.name] for card in cards if card.recipe == "llama")
-heads = ("parameters", 17), ("makers say", 12), ("one token uses", 17), ("makers say", 12), ("cache, bytes a token", 22)
-print(" " * 13 + "".join(head.rjust(width) for head, width in heads))
+columns = ("parameters", 17), ("makers say", 12), ("one token uses", 17), ("makers say", 12), ("cache, bytes/token", 22)
+print(" " * 13 + "".join(head.rjust(width) for head, width in columns))
 for name in ("Llama-3-70B", "Mixtral-8x7B", "Qwen2.5-7B", "DeepSeek-V2", "DeepSeek-V3"):
     card = card_of(name)
     total, used = llama_parameters(card), llama_parameters(card, one_token=True)
@@ -631,7 +631,7 @@ for name in ("Llama-2-7B", "Mistral-7B", "Llama-3-8B", "Qwen3-8B", "Llama-3-70B"
 # | from the interleaved to the half-split layout | [ex-convert](07_rotary_positions.ipynb#cell-id=ex-convert) | built |
 # | the wrong layout: no error, a loss of a nat | [break-layout](07_rotary_positions.ipynb#cell-id=break-layout) | measured |
 # | angles in bfloat16 go wrong | [break-bfloat16](07_rotary_positions.ipynb#cell-id=break-bfloat16) | measured |
-# | train short, test long: none, sinusoidal, learned, ALiBi, RoPE | [table](06_word_order.ipynb#cell-id=table) | measured |
+# | train short, test long: none, sinusoidal, learned, ALiBi, RoPE | [five-schemes](07_rotary_positions.ipynb#cell-id=five-schemes) | measured |
 # | turns of each pair within the trained length: angles never met | [turns](07_rotary_positions.ipynb#cell-id=turns) | counted |
 # | NTK-aware scaling: the base | [ex-ntk](07_rotary_positions.ipynb#cell-id=ex-ntk) | built |
 # | position interpolation, NTK-aware scaling and YaRN: how much each slows a pair | [slowing](07_rotary_positions.ipynb#cell-id=slowing) | measured |

@@ -2,7 +2,7 @@
 
 A saved widget cannot be shown again after reopening: its model went with the kernel. So the still
 is displayed first, and a rule of style shows whichever of the two works: the still steps back while
-a live widget follows it, and the place of a widget without model is left out.
+a live widget that has drawn follows it, and the place of a widget without model is left out.
 
 A new explorer NAME is a class of `Explorer` in NAME_explorer.py: traits that travel to the browser,
 `_esm = front_end("NAME")`, and a method `still` that draws the same with matplotlib. Its front end
@@ -29,7 +29,7 @@ CHILD = ".jp-OutputArea-child"
 LOST = ".jupyter-widgets.jp-OutputArea-output"  # a live view has its widgets one level deeper
 MARK = "course-still"
 STYLE = f"""<style>
-{CHILD}:has(.{MARK}) + {CHILD}:has(~ {CHILD} .course-explorer) {{ display: none; }}
+{CHILD}:has(.{MARK}) + {CHILD}:has(~ {CHILD} .course-explorer:not(:empty)) {{ display: none; }}
 {CHILD}:has(.{MARK}) ~ {CHILD}:has(> {LOST}) {{ display: none; }}
 </style><span class="{MARK}"></span>"""
 

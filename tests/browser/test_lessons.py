@@ -68,7 +68,10 @@ def assert_whole(lab, file):
     seen = lab.page.evaluate(LOOK)
     assert (seen["errors"], seen["lost"], seen["unrun"]) == ([], [], [])
     shown = {cell for cell, width, height in seen["pictures"] if width > 100 and height > 100}
-    assert pictures_of(file) - shown == set()
+    blank = pictures_of(file) - shown
+    assert blank == set(), [
+        (seen["pictures"], lab.go_to(cell).inner_html()[-3000:]) for cell in blank
+    ]
 
 
 @pytest.mark.parametrize("number", ["00", "02"])
