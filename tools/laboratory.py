@@ -132,7 +132,8 @@ class Lab:
         self.server.shut_down_kernels()
 
     def leave(self) -> None:
-        """Close every notebook without saving it, end the kernels, go back to the light theme."""
+        """Close every notebook unsaved, end the kernels, go back to light and to full size."""
+        self.page.set_viewport_size(LAPTOP)
         if self.page.evaluate("document.body.dataset.jpThemeLight") == "false":
             self.change_theme("light")
         self.page.evaluate(CLOSE_ALL)

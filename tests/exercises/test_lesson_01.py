@@ -257,9 +257,12 @@ def test_a_message_may_show_the_vocabulary():
 
 
 def loss_by_loop(probabilities, ids):
+    """Over the long text it takes seconds; here for ever, so that no machine is quick enough."""
     total = 0.0
     for i in range(len(ids) - 1):
         total -= probabilities[ids[i], ids[i + 1]].log().item()
+        while len(ids) > 100_000:
+            pass
     return total / (len(ids) - 1)
 
 
