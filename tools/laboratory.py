@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Iterator
 
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
@@ -118,6 +119,23 @@ class Lab:
         self.do("notebook:run-cell")
         output = shown.locator(".jp-Cell-outputArea")
         return output.inner_text().strip() if output.count() else ""
+
+    def run_until(self, text: str, seconds: float = 30) -> None:
+        """Run the active cell until its output has the text.
+
+        What a view has changed reaches the kernel a moment later: no sooner than it has answered
+        the change before.
+        """
+        output = self.page.locator(f"{ACTIVE} .jp-Cell-outputArea")
+        end = time.monotonic() + seconds
+        while True:
+            self.do("notebook:run-cell")
+            shown = output.inner_text() if output.count() else ""
+            if text in shown:
+                return
+            if time.monotonic() > end:
+                raise TimeoutError(f"after {seconds} s the cell shows {shown!r}, and not {text!r}")
+            self.page.wait_for_timeout(200)
 
     def change_theme(self, theme: str) -> None:
         """Light or dark."""

@@ -33,7 +33,8 @@ class Compiled:
         if self._forward is self.model:
             return self.model(tokens)
         try:
-            self._forward = self._forward or torch.compile(self.model)
+            if self._forward is None:  # `or` would ask a compiled module for its length
+                self._forward = torch.compile(self.model)
             return self._forward(tokens)
         except Exception as error:  # of torch, of a compiler, of the system: all mean the same
             logits = self.model(tokens)  # or it is the model's own mistake, which is raised here

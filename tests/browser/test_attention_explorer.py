@@ -68,8 +68,7 @@ def test_a_head_and_a_token_are_chosen_and_what_it_reads_is_said(lab, notebook):
     lab.page.hover(".course-reader canvas", position={"x": 12, "y": 45})
     wait_for(lab, query=0)
     lab.do("notebook:move-cursor-down")
-    lab.do("notebook:run-cell")  # the second cell
-    lab.page.wait_for_selector("text=selected {'model': 0, 'layer': 0, 'head': 3, 'query': 0}")
+    lab.run_until("selected {'model': 0, 'layer': 0, 'head': 3, 'query': 0}")  # the second cell
 
 
 def test_the_heads_are_averaged_and_compared(lab, notebook):

@@ -78,8 +78,7 @@ def test_by_keyboard_and_by_slider(flash):
     lab.page.click(f"{ROOT} tr:nth-child(3)")
     assert state(lab)["row"] == "1"
     lab.do("notebook:move-cursor-down")
-    lab.do("notebook:run-cell")
-    lab.page.wait_for_selector("text=selected {'step': 1, 'row': 1}")
+    lab.run_until("selected {'step': 1, 'row': 1}")
 
 
 def test_any_text_is_shown_as_text(flash):

@@ -77,8 +77,7 @@ def test_query_and_key_moved_together_keep_their_product(positions):
     lab.page.select_option("select[aria-label='query and key']", "key = query")
     assert state(lab)["words"] == "1"
     lab.page.click("css=.jp-Cell >> nth=1")
-    lab.do("notebook:run-cell")
-    lab.page.wait_for_selector("text=chosen 31 23 rotary")
+    lab.run_until("chosen 31 23 rotary")
 
 
 def test_slopes_for_any_number_of_heads(positions):

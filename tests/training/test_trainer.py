@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -406,6 +407,24 @@ def test_a_compiled_model_trains_the_same_weights_and_is_evaluated_as_it_is(monk
     assert losses(compiled) == losses(plain)
     names = {name for name, _ in compiled.model.named_parameters()}
     assert {name.rpartition(".")[0] for name in compiled.optimizer.state_dict()} <= names
+
+
+def test_what_torch_compile_gives_trains_the_same_step_after_step(monkeypatch, recwarn):
+    # torch's own, but for the kernels, whose making takes a compiler and half a minute
+    passes = []
+
+    def backend(graph, inputs):
+        def run(*arguments):
+            passes.append(arguments)
+            return graph(*arguments)
+
+        return run
+
+    compile_by(monkeypatch, partial(torch.compile, backend=backend))
+    compiled = trained(compile=True)
+    assert len(passes) == 6  # no step went on without
+    assert not [told for told in recwarn if issubclass(told.category, CourseNotice)]
+    assert losses(compiled) == losses(trained())
 
 
 def test_where_nothing_can_be_compiled_a_run_goes_on_without(monkeypatch):
