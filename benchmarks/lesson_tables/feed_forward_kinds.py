@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from benchmarks.lesson_tables import write_table
 from course_lib.data.corpora import Corpus, load_corpus
 from course_lib.model.config import GPTConfig
 from course_lib.model.gpt import GPT, count_parameters
+from course_lib.model.layers import NoFeedForward
 from course_lib.runtime import set_threads
 from course_lib.training.presets import TrainingConfig
 from course_lib.training.trainer import Trainer
@@ -41,14 +42,6 @@ SETTINGS = {
 }
 
 
-class Nothing(nn.Module):
-    """A feed-forward layer that adds nothing."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., d_model) → zeros of the same shape."""
-        return torch.zeros_like(x)
-
-
 def newborn(corpus: Corpus, kind: str, initialisation: str, seed: int) -> GPT:
     """A model before training, with that kind of feed-forward layer."""
     torch.manual_seed(seed)
@@ -65,7 +58,7 @@ def newborn(corpus: Corpus, kind: str, initialisation: str, seed: int) -> GPT:
     )
     for block in model.blocks:
         if kind == "none":
-            block.feed_forward = Nothing()
+            block.feed_forward = NoFeedForward()
         elif kind == "no activation":
             block.feed_forward.activation = nn.Identity()
     return model

@@ -67,10 +67,10 @@ class _RMSNormOnCPU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         unit, weight, inverse_size = ctx.saved_tensors
-        weight_gradient = (gradient * unit).flatten(0, -2).sum(dim=0)
-        gradient = gradient * weight
-        lengthening = (gradient * unit).mean(dim=-1, keepdim=True)
-        return (gradient - unit * lengthening) * inverse_size, weight_gradient, None
+        product = gradient * unit
+        lengthening = (product @ weight)[..., None]  # Σ G · u
+        towards_x = (gradient * weight).addcmul_(unit, lengthening, value=-1 / len(weight))
+        return towards_x.mul_(inverse_size), product.flatten(0, -2).sum(dim=0), None
 
 
 class _ReLUSquared(torch.autograd.Function):
