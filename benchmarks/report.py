@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.machine import bfloat16_instructions
+from benchmarks.machine import gains_by_bfloat16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,8 @@ class Row:
 
 
 def must_with_bfloat16(with_it: float, without: float) -> float:
-    """The ratio to reach on this processor, which has bfloat16 instructions or not."""
-    return with_it if bfloat16_instructions() else without
+    """The ratio to reach on this processor, which gains by bfloat16 or does not."""
+    return with_it if gains_by_bfloat16() else without
 
 
 def number(value: float) -> str:

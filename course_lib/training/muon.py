@@ -58,23 +58,14 @@ def _rounds_on_gram(x: Tensor) -> Tensor:  # (matrix, rows, columns)
     return product @ x
 
 
-def equal_rows(matrices: Tensor) -> Tensor:  # (..., rows, columns)
-    """Each matrix with all its rows of one length, and with the size (norm) it had; 0 stays 0."""
-    lengths = torch.linalg.vector_norm(matrices, dim=-1, keepdim=True)
-    size = torch.linalg.vector_norm(lengths, dim=-2, keepdim=True)
-    return matrices * (size / matrices.shape[-2] ** 0.5 / lengths.clamp(min=1e-7))
-
-
 class Muon(torch.optim.Optimizer):
     """Muon for matrices; those of one shape are stacked and orthogonalised at once.
 
     lr: how far a direction moves; times √(rows/columns) for a tall matrix, so that its larger
         output changes as much (the original rule; Liu et al. have another). momentum: share of the
         old in the running mean of gradients, which then looks one step ahead (Nesterov).
-    weight_decay: apart from the gradient, as in AdamW. equal_rows: whether the rows of a step, each
-        of which changes one output, are then made equally long (Zhang et al. 2026, arXiv
-        2602.21545). dtype: of orthogonalise, which is not particular; momentum and weights keep
-        theirs.
+    weight_decay: apart from the gradient, as in AdamW. dtype: of orthogonalise, which is not
+        particular; momentum and weights keep theirs.
 
     torch.optim.Muon does the same, one matrix after the other and always in bfloat16: with the
     matrices of the preset `quick`, on a CPU without bfloat16 instructions, it takes five times as
@@ -87,19 +78,13 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         momentum: float,
         weight_decay: float = 0.0,
-        equal_rows: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.dtype = dtype
         shapes: dict[tuple[int, ...], list[nn.Parameter]] = {}
         for parameter in params:
             shapes.setdefault(tuple(parameter.shape), []).append(parameter)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "equal_rows": equal_rows,
-        }
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__([{"params": same} for same in shapes.values()], defaults)
 
     @torch.no_grad()
@@ -111,8 +96,6 @@ class Muon(torch.optim.Optimizer):
                 continue
             ahead = self._momentum_ahead(matrices, group["momentum"])
             updates = orthogonalise(ahead.to(self.dtype)).to(ahead.dtype)
-            if group["equal_rows"]:
-                updates = equal_rows(updates)
             rows, columns = matrices[0].shape
             if group["weight_decay"]:
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])

@@ -52,7 +52,6 @@ def make_optimizer(model: GPT, config: TrainingConfig) -> ModelOptimizer:
             config.muon_rate,
             config.muon_momentum,
             config.weight_decay,
-            config.muon_equal_rows,
             dtype=torch.bfloat16 if halves else torch.float32,
         )
         parts.append((muon, config.muon_rate / config.learning_rate))

@@ -37,8 +37,7 @@ class TrainingConfig:
     optimizer: "adamw", or "muon" for the matrices of blocks and AdamW for the rest.
     beta1, beta2: AdamW's. weight_decay: share of a matrix that a step takes off, times the rate.
     fused_adamw: torch's kernel that updates a parameter in one pass.
-    muon_rate: Muon's peak; its schedule is the learning rate's. muon_momentum, muon_equal_rows: see
-        muon.Muon.
+    muon_rate: Muon's peak; its schedule is the learning rate's. muon_momentum: see muon.Muon.
     gradient_clip: the largest norm of the whole gradient (Pascanu et al. 2013, arXiv 1211.5063);
         infinity for none. evaluate_every: steps between validations.
     precision: what matrix products are computed in; see precision.choose_precision.
@@ -62,7 +61,6 @@ class TrainingConfig:
     fused_adamw: bool = False
     muon_rate: float = 0.03
     muon_momentum: float = 0.95
-    muon_equal_rows: bool = False
     gradient_clip: float = 1.0
     evaluate_every: int = 500
     precision: str = "float32"
@@ -79,7 +77,7 @@ class TrainingConfig:
                 raise CourseError(
                     f"{name}={getattr(self, name)!r} is not known; use one of: {', '.join(allowed)}"
                 )
-        for name in ("fused_adamw", "muon_equal_rows", "compile"):
+        for name in ("fused_adamw", "compile"):
             if not isinstance(getattr(self, name), bool):
                 raise CourseError(f"{name}={getattr(self, name)!r} must be True or False")
         self._require_updates()

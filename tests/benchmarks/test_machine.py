@@ -40,6 +40,15 @@ def test_processor_and_its_bfloat16_are_read(monkeypatch):
     assert machine.bfloat16_instructions() == ["amx_bf16", "avx512_bf16"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "gains"),
+    [("avx512_bf16", False), ("avx512_bf16 amx_bf16", True), ("bf16", True), ("sse", False)],
+)
+def test_which_instructions_make_bfloat16_faster(monkeypatch, flags, gains):
+    monkeypatch.setattr(machine, "_processor_lines", lambda: [f"flags\t\t: fpu {flags}"])
+    assert machine.gains_by_bfloat16() == gains
+
+
 def test_a_processor_that_tells_nothing_has_a_name_all_the_same(monkeypatch):
     monkeypatch.setattr(machine, "_processor_lines", list)
     assert machine.processor_name()

@@ -57,9 +57,9 @@ def test_table_says_everything_once():
 
 
 def test_goals_follow_the_processor(monkeypatch):
-    monkeypatch.setattr(report, "bfloat16_instructions", list)
+    monkeypatch.setattr(report, "gains_by_bfloat16", lambda: False)
     assert report.must_with_bfloat16(1.6, without=1.1) == 1.1
-    monkeypatch.setattr(report, "bfloat16_instructions", lambda: ["amx_bf16"])
+    monkeypatch.setattr(report, "gains_by_bfloat16", lambda: True)
     assert report.must_with_bfloat16(1.6, without=1.1) == 1.6
 
 

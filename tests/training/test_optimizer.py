@@ -95,12 +95,10 @@ def test_muon_has_the_matrices_of_blocks_and_nothing_else(model_values):
 
 
 def test_muon_is_as_the_recipe_says():
-    recipe = TrainingConfig(
-        optimizer="muon", muon_momentum=0.7, weight_decay=0.2, muon_equal_rows=True
-    )
+    recipe = TrainingConfig(optimizer="muon", muon_momentum=0.7, weight_decay=0.2)
     muon, _ = make_optimizer(small_gpt(), recipe).parts[1]
     for group in muon.param_groups:
-        assert (group["momentum"], group["weight_decay"], group["equal_rows"]) == (0.7, 0.2, True)
+        assert (group["momentum"], group["weight_decay"]) == (0.7, 0.2)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,6 @@ def test_adapting_changes_what_was_asked_for_only():
         ({"muon_rate": math.inf}, "muon_rate=inf must be above 0 and finite"),
         ({"muon_momentum": 1.0}, "muon_momentum=1.0 must be at least 0 and below 1"),
         ({"fused_adamw": 1}, "fused_adamw=1 must be True or False"),
-        ({"muon_equal_rows": None}, "muon_equal_rows=None must be True or False"),
         ({"compile": "yes"}, "compile='yes' must be True or False"),
     ],
 )
