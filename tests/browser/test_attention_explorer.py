@@ -19,6 +19,19 @@ model, tokenizer, _ = load_run(DATA_FOLDER / "checkpoints" / {corpus!r})
 explorer = AttentionExplorer(model, tokenizer, {text!r}, layer=3, head=2)
 explorer
 """
+LARGE = """
+import torch
+from course_lib.data.corpora import load_corpus
+from course_lib.explorers.attention_explorer import AttentionExplorer
+from course_lib.model.config import GPTConfig
+from course_lib.model.gpt import GPT
+torch.manual_seed(0)
+tokenizer = load_corpus("shakespeare").tokenizer
+shape = {{"context_length": 256, "n_layers": 6, "n_heads": 6, "d_model": 48}}
+model = GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **shape))
+explorer = AttentionExplorer(model, tokenizer, {text!r}, layer=3, head=2)
+explorer
+"""
 TEXT = "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"
 ROOT = ".course-attention"
 
@@ -87,6 +100,31 @@ def test_the_heads_are_averaged_and_compared(lab, notebook):
     wait_for(lab, pinned="")
 
 
+TWO = """
+from course_lib.model.gpt import GPT
+newborn = GPT(model.config)
+explorer = AttentionExplorer({{"trained": model, "newborn": newborn}}, tokenizer, {text!r}, layer=3)
+explorer
+"""
+
+
+def test_two_checkpoints_are_compared_at_the_same_head(lab, notebook):
+    opened(lab, notebook(code() + TWO.format(text=TEXT)))
+    wait_for(lab, model=0, layer=3, head=0)
+    trained = lab.page.inner_text(".course-said")
+    lab.page.click("text=Compare others with this head")
+    wait_for(lab, pinned="0/3/0")
+    lab.page.select_option("select[aria-label=model]", "newborn")
+    wait_for(lab, model=1, layer=3, head=0)
+    assert "reads differently" in lab.page.inner_text(".course-said")
+    lab.page.click("text=End the comparison")
+    wait_for(lab, pinned="")
+    said = lab.page.inner_text(".course-said")
+    assert trained.startswith("trained, layer 3, head 0: ")
+    assert said.startswith("newborn, layer 3, head 0: ")
+    assert said.partition(": ")[2] != trained.partition(": ")[2]
+
+
 def test_another_text_is_read_and_one_that_cannot_be_is_told(lab, notebook):
     opened(lab, notebook(code()))
     lab.page.fill('input[aria-label="text to read"]', "To be, or not to be")
@@ -100,7 +138,9 @@ def test_another_text_is_read_and_one_that_cannot_be_is_told(lab, notebook):
 
 
 def test_two_hundred_and_fifty_six_tokens_repaint_at_once(lab, notebook):
-    opened(lab, notebook(code((TEXT * 6)[:256])))
+    opened(lab, notebook(LARGE.format(text=(TEXT * 6)[:256])))
+    maps = lab.page.locator('button[aria-label*=", head "]')
+    assert maps.count() == 36
     lab.page.focus(".course-reader")
     times = []
     for _ in range(15):
